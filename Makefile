@@ -1,0 +1,51 @@
+# Each target works alone on a machine with Python 3.11 and make: it makes .venv itself.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+STATIC := pyproject.toml constraints.txt
+# The four threads-per-process defaults of numeric libraries help nobody on small machines.
+export TOKENIZERS_PARALLELISM ?= false
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint docs wheel clean
+
+help:  ## Show the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Stamps: a second run installs nothing unless pyproject.toml or constraints.txt changed.
+$(VENV)/pyvenv.cfg:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "make: $(PYTHON) is not installed; install Python 3.11 or newer, or run 'make PYTHON=python3.12 ...'" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/runtime.stamp: $(VENV)/pyvenv.cfg $(STATIC)
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/pyvenv.cfg $(STATIC)
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/runtime.stamp
+
+demo: $(VENV)/runtime.stamp  ## Solve one task of each COLLIE type, offline, with the embedded model
+	$(BIN)/disciple demo
+
+test: $(VENV)/dev.stamp  ## Run the quick tests
+	$(BIN)/python -m pytest -m "not slow and not network and not key"
+
+test-all: $(VENV)/dev.stamp lint docs wheel  ## Run everything: slow tests, lint, docs, the wheel alone
+	$(BIN)/python -m pytest -m "not network and not key"
+
+lint: $(VENV)/dev.stamp  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/dev.stamp  ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+
+wheel: $(VENV)/dev.stamp  ## Build the wheel, install it into an empty environment and run it there
+	.ci/wheel $(BIN)/python
+
+clean:  ## Remove what the targets made
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

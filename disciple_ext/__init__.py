@@ -1,0 +1,139 @@
+"""Self-steering language models: a planner writes an inference program, a small model runs it.
+
+The names below are loaded when they are first used, so that ``import disciple_ext`` is cheap: it
+loads neither torch nor plugins.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import DiscipleError as DiscipleError
+    from .errors import EvaluationError as EvaluationError
+    from .errors import FollowerError as FollowerError
+    from .errors import LimitExceeded as LimitExceeded
+    from .errors import NoParticleAlive as NoParticleAlive
+    from .errors import PlannerError as PlannerError
+    from .errors import PluginError as PluginError
+    from .errors import ProgramCrashed as ProgramCrashed
+    from .errors import ProgramError as ProgramError
+    from .errors import ProgramRejected as ProgramRejected
+    from .errors import SamplerError as SamplerError
+    from .errors import SandboxError as SandboxError
+    from .errors import SandboxUnavailable as SandboxUnavailable
+    from .errors import TaskNotUnderstood as TaskNotUnderstood
+    from .errors import UsageError as UsageError
+    from .hookspecs import hookimpl as hookimpl
+    from .model.base import BaseModel as BaseModel
+    from .model.masks import AvoidCharsMask as AvoidCharsMask
+    from .model.masks import AvoidWordsMask as AvoidWordsMask
+    from .model.masks import CharsMask as CharsMask
+    from .model.masks import ChoiceMask as ChoiceMask
+    from .model.masks import MaxCharsMask as MaxCharsMask
+    from .model.masks import PunctuationMask as PunctuationMask
+    from .model.masks import WordLengthMask as WordLengthMask
+    from .program import Program as Program
+    from .result import Attempt as Attempt
+    from .result import Particle as Particle
+    from .result import Result as Result
+    from .result import Usage as Usage
+    from .steer import arun_program as arun_program
+    from .steer import aself_steer as aself_steer
+    from .steer import run_program as run_program
+    from .steer import self_steer as self_steer
+    from .task import Limits as Limits
+    from .task import Task as Task
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    "errors": (
+        "DiscipleError",
+        "EvaluationError",
+        "FollowerError",
+        "LimitExceeded",
+        "NoParticleAlive",
+        "PlannerError",
+        "PluginError",
+        "ProgramCrashed",
+        "ProgramError",
+        "ProgramRejected",
+        "SamplerError",
+        "SandboxError",
+        "SandboxUnavailable",
+        "TaskNotUnderstood",
+        "UsageError",
+    ),
+    "hookspecs": ("hookimpl",),
+    "model.base": ("BaseModel",),
+    "model.masks": (
+        "AvoidCharsMask",
+        "AvoidWordsMask",
+        "CharsMask",
+        "ChoiceMask",
+        "MaxCharsMask",
+        "PunctuationMask",
+        "WordLengthMask",
+    ),
+    "program": ("Program",),
+    "result": ("Attempt", "Particle", "Result", "Usage"),
+    "steer": ("arun_program", "aself_steer", "run_program", "self_steer"),
+    "task": ("Limits", "Task"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Attempt",
+    "AvoidCharsMask",
+    "AvoidWordsMask",
+    "BaseModel",
+    "CharsMask",
+    "ChoiceMask",
+    "DiscipleError",
+    "EvaluationError",
+    "FollowerError",
+    "LimitExceeded",
+    "Limits",
+    "MaxCharsMask",
+    "NoParticleAlive",
+    "Particle",
+    "PlannerError",
+    "PluginError",
+    "Program",
+    "ProgramCrashed",
+    "ProgramError",
+    "ProgramRejected",
+    "PunctuationMask",
+    "Result",
+    "SamplerError",
+    "SandboxError",
+    "SandboxUnavailable",
+    "Task",
+    "TaskNotUnderstood",
+    "Usage",
+    "UsageError",
+    "WordLengthMask",
+    "__version__",
+    "arun_program",
+    "aself_steer",
+    "hookimpl",
+    "run_program",
+    "self_steer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module on first use."""
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})

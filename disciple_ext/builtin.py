@@ -1,0 +1,73 @@
+"""What the package itself registers, through the same hooks as any plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .errors import UsageError
+from .hookspecs import hookimpl
+from .model.masks import ALL_MASKS, Mask
+from .samplers.base import Sampler
+from .samplers.importance import ImportanceSampler
+from .samplers.rejection import RejectionSampler
+from .samplers.smc import SMCSampler
+
+__all__: list[str] = []
+
+
+@hookimpl
+def register_samplers() -> dict[str, Callable[[], Sampler]]:
+    """Importance, SMC and rejection sampling."""
+    return {"is": ImportanceSampler, "rs": RejectionSampler, "smc": SMCSampler}
+
+
+@hookimpl
+def register_masks() -> dict[str, type[Mask]]:
+    """The masks of the program API."""
+    return {mask.__name__: mask for mask in ALL_MASKS}
+
+
+@hookimpl
+def register_planners() -> dict[str, Callable[[str], Any]]:
+    """The offline expert and any OpenAI-compatible endpoint."""
+
+    def expert(argument: str) -> Any:
+        from .planner.expert import ExpertPlanner
+
+        _no_argument("expert", argument)
+        return ExpertPlanner()
+
+    def openai(model: str) -> Any:
+        from .planner.openai import OpenAIPlanner
+
+        if not model:
+            raise UsageError("name the planner's model, as in 'openai:gpt-4o'")
+        return OpenAIPlanner(model)
+
+    return {"expert": expert, "openai": openai}
+
+
+@hookimpl
+def register_followers() -> dict[str, Callable[[str], Any]]:
+    """The embedded follower and Hugging Face models."""
+
+    def embedded(argument: str) -> Any:
+        from .follower import hf
+
+        _no_argument("embedded", argument)
+        return hf.embedded()
+
+    def hugging_face(argument: str) -> Any:
+        from .follower import hf
+
+        if not argument:
+            raise UsageError("name the follower's model, as in 'hf:PATH' or 'hf:ORGANISATION/NAME'")
+        return hf.from_pretrained(argument)
+
+    return {"embedded": embedded, "hf": hugging_face}
+
+
+def _no_argument(name: str, argument: str) -> None:
+    if argument:
+        raise UsageError(f"{name!r} takes no argument, but got {argument!r}")

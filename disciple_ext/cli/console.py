@@ -1,0 +1,68 @@
+"""What commands print, and how: answers to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from typing import Any
+
+from rich.console import Console
+
+__all__ = ["answer", "answer_json", "errors", "escape", "examples", "note", "visible"]
+
+# Controls that rearrange what a terminal shows, beside the category Cc: directional overrides.
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def escape(text: str) -> str:
+    """``text`` with control characters as escapes, so that it cannot steer a terminal."""
+    return "".join(char if _harmless(char) else _spelled(char) for char in text)
+
+
+def visible(text: str) -> str:
+    """``text`` on one line: escaped, line ends included."""
+    return escape(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _harmless(char: str) -> bool:
+    if char in "\n\t" or " " <= char <= "~":
+        return True
+    return unicodedata.category(char) not in {"Cc", "Cs"} and char not in _DIRECTIONS
+
+
+def _spelled(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def answer(text: str) -> None:
+    """Print an answer: as it is into a pipe, escaped on a terminal."""
+    out = sys.stdout
+    shown = escape(text) if out.isatty() else text
+    encoding = out.encoding or "utf-8"
+    out.write(shown.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    out.flush()
+
+
+def answer_json(data: Any) -> None:
+    """Print data as one line of JSON (ASCII, so that no terminal is steered)."""
+    sys.stdout.write(json.dumps(data, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print a message to standard error."""
+    encoding = sys.stderr.encoding or "utf-8"
+    shown = escape(text).encode(encoding, "backslashreplace").decode(encoding)
+    print(shown, file=sys.stderr, flush=True)
+
+
+def errors() -> Console:
+    """A console on standard error; it respects NO_COLOR and knows whether there is a terminal."""
+    return Console(stderr=True, highlight=False)
+
+
+def examples(*commands: str) -> str:
+    """The examples of a command, kept as they are by the help formatter."""
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)

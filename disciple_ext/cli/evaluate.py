@@ -1,0 +1,83 @@
+"""``disciple eval``: measure methods on a suite, into a log that can be resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .console import answer, answer_json, examples, note
+
+__all__ = ["EXAMPLES", "app", "collie"]
+
+EXAMPLES = (
+    "disciple eval collie --method smc,follower --limit 10 --out runs/first",
+    "disciple eval collie --tasks sent_01,para_05 --out runs/two --json",
+    "disciple eval collie --method smc,follower --out runs/first --resume",
+)
+
+app = typer.Typer(
+    help="Measure methods on a suite, and write a log.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _names(text: str, option: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"{option} is empty; give names with commas between them")
+    return names
+
+
+@app.command("collie", epilog=examples(*EXAMPLES))
+def collie(
+    out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
+    method: Annotated[
+        str, typer.Option("--method", help="smc, is, rs or follower, with commas between.")
+    ] = "smc",
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Instances; default: what DISCIPLE_COLLIE names.")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", help="Task types, such as sent_01,para_05.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="The first K instances of each type.")
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option("-n", "--particles", help="Particles; default 32, for paragraphs 8."),
+    ] = None,
+    follower: Annotated[
+        str, typer.Option("--follower", help="Who writes: embedded or hf:ID_OR_PATH.")
+    ] = "embedded",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for one run.")] = 120.0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Weighted Pass@1 on COLLIE: one line for each task type and method."""
+    from ..evaluation.runner import evaluate_collie
+
+    summary = evaluate_collie(
+        out,
+        methods=_names(method, "--method"),
+        data=data,
+        tasks=_names(tasks, "--tasks") if tasks is not None else None,
+        limit=limit,
+        n=n,
+        follower=follower,
+        seed=seed,
+        timeout=timeout,
+        resume=resume,
+        on_row=note,
+    )
+    if as_json:
+        answer_json(summary.to_dict())
+    else:
+        answer(summary.table())

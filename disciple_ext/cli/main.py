@@ -1,0 +1,123 @@
+"""The application, and the way from an exception to an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import typer
+
+from .. import __version__
+from ..errors import DiscipleError
+from . import check, demo, doctor, evaluate, interrupt, listing, steer
+from .console import examples, note
+
+__all__ = ["EXIT_CODES", "app", "main"]
+
+EXIT_CODES = {
+    0: "an answer whose check and verifier passed, or none was asked",
+    1: "it ran, but no answer passed",
+    2: "wrong usage: an option, a file, or a task that the planner cannot read",
+    3: "the planner gave no runnable program",
+    4: "the environment lacks something: sandbox, weights, key",
+    124: "out of time before any particle ended",
+    130: "interrupted",
+}
+_CODES = "Exit codes:\n" + "\n".join(f"  {code:<4} {text}" for code, text in EXIT_CODES.items())
+
+app = typer.Typer(
+    name="disciple",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\n" + _CODES,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"disciple {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
+    ] = False,
+) -> None:
+    """Steer a small language model with inference programs that a planner writes."""
+    if debug:
+        os.environ["DISCIPLE_DEBUG"] = "1"
+
+
+app.command("run", epilog=examples(*steer.RUN_EXAMPLES))(steer.run)
+app.command("plan", epilog=examples(*steer.PLAN_EXAMPLES))(steer.plan)
+app.command("exec", epilog=examples(*steer.EXEC_EXAMPLES))(steer.exec_)
+app.command("check", epilog=examples(*check.EXAMPLES))(check.check)
+app.command("demo", epilog=examples(*demo.EXAMPLES))(demo.demo)
+app.command("doctor", epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
+app.command("samplers", epilog=examples("disciple samplers --json"))(listing.samplers)
+app.command("plugins", epilog=examples("disciple plugins --json"))(listing.plugins)
+app.add_typer(evaluate.app, name="eval")
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit.
+
+    Args:
+        args: the arguments, or None for those of the process.
+    """
+    interrupt.install()
+    code = _run(args)
+    if interrupt.happened():
+        note("interrupted")
+        code = 130
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone; keep the interpreter from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _run(args: list[str] | None) -> int:
+    try:
+        code = app(args, standalone_mode=False)
+    except DiscipleError as error:
+        _debug()
+        note(f"error: {error}")
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as error:
+        if interrupt.happened():
+            return 130
+        show = getattr(error, "show", None)  # the parser's own errors know how to show themselves
+        if show is not None:
+            show()
+            return int(getattr(error, "exit_code", 2))
+        _debug()
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            note(f"error: {error}")
+            return 1
+        note(f"internal error: {what} (`disciple --debug ...` shows the traceback)")
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _debug() -> None:
+    if os.environ.get("DISCIPLE_DEBUG"):
+        traceback.print_exc()

@@ -1,0 +1,206 @@
+"""``disciple run``, ``plan`` and ``exec``: from a task, or a saved program, to an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from ..planner.base import Planner
+from ..program import Program
+from ..result import Result
+from ..task import Limits, Task
+from .console import answer, answer_json, note
+from .files import read_program, read_task
+from .progress import Progress
+
+__all__ = ["EXEC_EXAMPLES", "PLAN_EXAMPLES", "RUN_EXAMPLES", "exec_", "plan", "run"]
+
+RUN_EXAMPLES = (
+    'disciple run "Please generate a sentence with exactly 82 characters."',
+    'disciple run "Please generate a sentence with exactly 12 words." -n 16 --seed 7 --json',
+    'disciple run "Write a haiku about rain." --planner openai:gpt-4o --sandbox none',
+    "disciple run - --verify 'python verify.py' < task.txt",
+)
+PLAN_EXAMPLES = (
+    'disciple plan "Please generate a sentence with exactly 12 words." > twelve.py',
+    'disciple plan "Write a haiku about rain." --planner openai:gpt-4o',
+)
+EXEC_EXAMPLES = (
+    "disciple exec twelve.py --sandbox none",
+    "disciple exec twelve.py --sandbox none --follower hf:./my-model --json",
+)
+
+TaskText = Annotated[
+    str, typer.Argument(help="What to write, in plain language; - reads standard input.")
+]
+PlannerName = Annotated[
+    str, typer.Option("--planner", help="Who writes the program: expert or openai:MODEL.")
+]
+FollowerName = Annotated[
+    str, typer.Option("--follower", help="Who writes the text: embedded or hf:ID_OR_PATH.")
+]
+SamplerName = Annotated[
+    str, typer.Option("--sampler", help="smc, is or rs; `disciple samplers` lists all.")
+]
+Particles = Annotated[int, typer.Option("-n", "--particles", help="Number of particles.")]
+Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same result.")]
+Timeout = Annotated[float, typer.Option("--timeout", help="Seconds that one program may run.")]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", help="Limit of each text; default: the program's.")
+]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        "--verify", help="A command that reads an answer on standard input and exits 0 if it holds."
+    ),
+]
+Sandbox = Annotated[
+    str | None,
+    typer.Option("--sandbox", help="none: run a program that is not ours with all your rights."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress and no summary.")]
+
+
+def run(
+    task: TaskText,
+    planner: PlannerName = "expert",
+    follower: FollowerName = "embedded",
+    sampler: SamplerName = "smc",
+    n: Particles = 32,
+    seed: Seed = 0,
+    timeout: Timeout = 120.0,
+    retries: Annotated[
+        int, typer.Option("--retries", help="Programs in all, the first included.")
+    ] = 3,
+    max_tokens: MaxTokens = None,
+    verify: Verify = None,
+    sandbox: Sandbox = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a task into a text that obeys it, and print the text."""
+    asked = Task(
+        read_task(task),
+        n=n,
+        limits=Limits(timeout=timeout, max_tokens=max_tokens),
+        verify=_command(verify),
+    )
+    from ..steer import self_steer  # loads torch
+
+    with Progress(quiet=quiet) as progress:
+        result = self_steer(
+            asked,
+            planner=planner,
+            follower=follower,
+            sampler=sampler,
+            seed=seed,
+            retries=retries,
+            sandbox=sandbox,
+            on_event=progress,
+        )
+    show(result, as_json=as_json, quiet=quiet)
+
+
+def plan(
+    task: TaskText,
+    planner: PlannerName = "expert",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print source, planner and hash as JSON.")
+    ] = False,
+) -> None:
+    """Print the program that the planner writes for a task, and do not run it."""
+    asked = Task(read_task(task))
+    from ..plugins import load_plugins  # loads torch, through LLaMPPL
+
+    writer: Planner = load_plugins().make("planners", planner)
+    program = asyncio.run(writer.plan(asked, ())).program
+    if as_json:
+        answer_json({"source": program.source, "planner": program.planner, "hash": program.hash})
+    else:
+        answer(program.source.rstrip("\n"))
+
+
+def exec_(
+    program: Annotated[str, typer.Argument(help="A program's file, or - for standard input.")],
+    task: Annotated[
+        str, typer.Option("--task", help="The task, for programs without prompts of their own.")
+    ] = "(none)",
+    follower: FollowerName = "embedded",
+    sampler: SamplerName = "smc",
+    n: Particles = 32,
+    seed: Seed = 0,
+    timeout: Timeout = 120.0,
+    max_tokens: MaxTokens = None,
+    verify: Verify = None,
+    sandbox: Sandbox = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a saved program, and print the text."""
+    source = read_program(program)
+    asked = Task(
+        task,
+        n=n,
+        limits=Limits(timeout=timeout, max_tokens=max_tokens),
+        verify=_command(verify),
+    )
+    from ..steer import run_program  # loads torch
+
+    with Progress(quiet=quiet) as progress:
+        result = run_program(
+            Program(source, planner="user"),
+            asked,
+            follower=follower,
+            sampler=sampler,
+            seed=seed,
+            sandbox=sandbox,
+            on_event=progress,
+        )
+    show(result, as_json=as_json, quiet=quiet)
+
+
+def show(result: Result, *, as_json: bool, quiet: bool) -> None:
+    """Print a result, and exit with 1 if no answer passed."""
+    if as_json:
+        answer_json(result.to_dict())
+    elif result.text is not None:
+        answer(result.text)
+    if not quiet and not as_json:
+        note(_summary(result))
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _summary(result: Result) -> str:
+    """One line on where the answer comes from, for standard error."""
+    if result.text is None:
+        return "no particle is alive: there is no answer"
+    said = {True: "passed", False: "failed", None: "none"}
+    parts = [f"check: {said[result.check]}"]
+    if result.verified is not None:
+        parts.append(f"verifier: {said[result.verified]}")
+    weight = sum(p.weight for p in result.particles if p.text == result.text)
+    parts.append(f"weight: {weight:.3f} of {len(result.particles)} particles")
+    parts.append(f"ESS: {result.ess:.1f}")
+    if result.log_evidence is not None:
+        parts.append(f"log evidence: {result.log_evidence:.2f}")
+    parts.append(f"seed: {result.seed}")
+    return ", ".join(parts)
+
+
+def _command(text: str | None) -> list[str] | None:
+    """The words of a verifier's command line."""
+    if text is None:
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--verify {text!r} is not a command: {error}") from error
+    if not words:
+        raise UsageError("--verify is empty; give a command, for example 'python verify.py'")
+    return words

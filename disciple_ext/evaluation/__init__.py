@@ -1,0 +1,1 @@
+"""COLLIE, PUZZLES, baselines and metrics."""

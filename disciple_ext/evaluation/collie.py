@@ -1,0 +1,232 @@
+"""COLLIE: its instances, and the ground truth of the nine task types that the paper uses.
+
+COLLIE-v1 is by Yao et al. (2024), github.com/princeton-nlp/Collie. `verify` is written from its
+specification and gives the verdict of the official checker (``collie-bench`` 0.1.0 under
+NLTK 3.8.1), odd ones included: words are compared without case and outer punctuation, quotation
+marks count as words, and the empty text passes para_01, as it has no sentence that fails.
+
+==========  ==========================================  ===================================
+task        targets                                     what the text must have
+==========  ==========================================  ===================================
+sent_01     82                                          exactly 82 characters
+sent_02     [11, ["Series", "and", "4"]]                11 words, the 4th, 8th, 11th given
+sent_03     [9, 7]                                      9 words or more, of 7 characters at most
+sent_04     ["have", "rising", "the"]                   all these words
+para_01     "He"                                        sentences that all start with the word
+para_02     [3, "be", "this", "is"]                     3 sentences, none of these words
+para_03     [4, 12, 20]                                 4 sentences of 12 to 20 words
+para_04     [3, 21]                                     3 sentences or more, of 21 words or more
+para_05     [3, ["convention", "president", "Ohio"]]    3 sentences, with these last words
+==========  ==========================================  ===================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from disciple_ext.errors import EvaluationError
+from disciple_ext.evaluation.punkt import Splitter, default_splitter
+from disciple_ext.model import units
+
+__all__ = ["TASKS", "TOKENIZER", "Instance", "load_instances", "verify"]
+
+TOKENIZER = "nltk-3.8-rules"
+"""The name of the word rules, for evaluation logs."""
+
+_FILE = "wiki.jsonl"
+_HOW_TO_GET = (
+    f"Set DISCIPLE_COLLIE to a directory that holds {_FILE}, or to such a file: one JSON object a "
+    "line with id, task (sent_01 ... para_05), corpus, prompt, targets and example. The data is "
+    "COLLIE-v1 (data/all_data.dill of github.com/princeton-nlp/Collie; the tasks are its keys "
+    "wiki_c04, c05, c06a, c07 and c08 to c12, in this order). A dill file runs code when it is "
+    "loaded: convert it once, in a place that you trust."
+)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One task of COLLIE.
+
+    Attributes:
+        id: unique name, such as ``"wiki/sent_01/000"``.
+        task: one of `TASKS`.
+        corpus: the source of the example.
+        prompt: the task in words.
+        targets: the task's numbers and words; the module's table has their forms.
+        example: a human text, which meets the constraint but for a few instances.
+    """
+
+    id: str
+    task: str
+    corpus: str
+    prompt: str
+    targets: Any
+    example: str
+
+
+class _Text:
+    """A text and its units, cut as the official checker does."""
+
+    def __init__(self, text: str, splitter: Splitter) -> None:
+        self.text = text
+        self._cut = splitter.cut
+        # The checker takes outer dots off each unit before it cuts it further.
+        self.sentences = [s.strip().strip(".") for s in self._cut(text)]
+
+    def words(self, part: str) -> list[str]:
+        return [word for s in self._cut(part) for word in units.words(s)]
+
+    @property
+    def all_words(self) -> list[str]:
+        return self.words(self.text)
+
+    @property
+    def words_by_sentence(self) -> list[list[str]]:
+        return [self.words(sentence) for sentence in self.sentences]
+
+
+def _has(words: list[str], target: str) -> bool:
+    return any(units.same_word(word, target) for word in words)
+
+
+def _sent_01(text: _Text, targets: Any) -> bool:
+    return bool(len(text.text) == targets)
+
+
+def _sent_02(text: _Text, targets: Any) -> bool:
+    (count, wanted), words = targets, text.all_words
+    placed = [words[i] if i < len(words) else None for i in (3, 7, 10)]
+    return len(words) == count and _same_words(placed, wanted)
+
+
+def _sent_03(text: _Text, targets: Any) -> bool:
+    (least, longest), words = targets, text.all_words
+    return len(words) >= least and all(len(word) <= longest for word in words)
+
+
+def _sent_04(text: _Text, targets: Any) -> bool:
+    words = text.all_words
+    wanted = [targets] if isinstance(targets, str) else targets
+    return all(_has(words, target) for target in wanted)
+
+
+def _para_01(text: _Text, targets: Any) -> bool:
+    first = [words[0] if words else None for words in text.words_by_sentence]
+    return _same_words(first, [targets] * len(first))
+
+
+def _para_02(text: _Text, targets: Any) -> bool:
+    (count, *banned), words = targets, text.all_words
+    return len(text.sentences) == count and not any(_has(words, word) for word in banned)
+
+
+def _para_03(text: _Text, targets: Any) -> bool:
+    (count, least, most), parts = targets, text.words_by_sentence
+    return len(parts) == count and all(least <= len(words) <= most for words in parts)
+
+
+def _para_04(text: _Text, targets: Any) -> bool:
+    (count, least), parts = targets, text.words_by_sentence
+    return len(parts) >= count and all(len(words) >= least for words in parts)
+
+
+def _para_05(text: _Text, targets: Any) -> bool:
+    count, wanted = targets
+    last = [words[-1] if words else None for words in text.words_by_sentence]
+    return len(text.sentences) == count and _same_words(last, wanted)
+
+
+def _same_words(words: Sequence[str | None], wanted: Sequence[str]) -> bool:
+    """Whether two lists hold the same words; lists of unequal length never do."""
+    return len(words) == len(wanted) and all(
+        word is not None and units.same_word(word, target)
+        for word, target in zip(words, wanted, strict=True)
+    )
+
+
+_CHECKS: Mapping[str, Callable[[_Text, Any], bool]] = {
+    "sent_01": _sent_01,
+    "sent_02": _sent_02,
+    "sent_03": _sent_03,
+    "sent_04": _sent_04,
+    "para_01": _para_01,
+    "para_02": _para_02,
+    "para_03": _para_03,
+    "para_04": _para_04,
+    "para_05": _para_05,
+}
+
+TASKS = tuple(_CHECKS)
+"""The nine task types, in the paper's order."""
+
+
+def verify(task: str, targets: Any, text: str, *, splitter: Splitter | None = None) -> bool:
+    """Tell whether a text meets a COLLIE constraint, as the official checker does.
+
+    Args:
+        task: one of `TASKS`.
+        targets: the instance's targets, in the form of the module's table.
+        text: the whole text; nothing is trimmed.
+        splitter: how to find sentences; by default trained Punkt where its parameters are found.
+
+    Returns:
+        True if the text passes.
+
+    Raises:
+        EvaluationError: an unknown task, or targets of another form.
+    """
+    if task not in _CHECKS:
+        raise EvaluationError(f"Unknown COLLIE task {task!r}. Choose from: {', '.join(TASKS)}.")
+    try:
+        return _CHECKS[task](_Text(text, splitter or default_splitter()), targets)
+    except (TypeError, ValueError) as error:
+        raise EvaluationError(
+            f"Targets {targets!r} do not have the form of {task} ({error}). "
+            "The documentation of disciple_ext.evaluation.collie shows each form."
+        ) from error
+
+
+def load_instances(path: str | Path | None = None) -> list[Instance]:
+    """Read COLLIE instances.
+
+    Args:
+        path: a ``.jsonl`` file or a directory with ``wiki.jsonl``; by default the value of
+            ``DISCIPLE_COLLIE``.
+
+    Returns:
+        The instances in the order of the file.
+
+    Raises:
+        EvaluationError: the data is absent (the message says how to get it) or malformed.
+    """
+    place = path if path is not None else os.environ.get("DISCIPLE_COLLIE", "")
+    if not str(place):
+        raise EvaluationError(f"No COLLIE data is configured. {_HOW_TO_GET}")
+    file = Path(place) / _FILE if Path(place).is_dir() else Path(place)
+    try:
+        lines = file.read_text("utf-8").split("\n")
+    except FileNotFoundError as error:
+        raise EvaluationError(f"There is no COLLIE data at {file}. {_HOW_TO_GET}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvaluationError(f"The COLLIE data at {file} cannot be read: {error}.") from error
+    return [_instance(line, f"{file}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+
+
+def _instance(line: str, where: str) -> Instance:
+    try:
+        row = json.loads(line)
+        instance = Instance(**{name: row[name] for name in Instance.__dataclass_fields__})
+    except (ValueError, KeyError, TypeError) as error:
+        raise EvaluationError(
+            f"{where} is not a COLLIE instance ({error}). {_HOW_TO_GET}"
+        ) from error
+    if instance.task not in _CHECKS:
+        raise EvaluationError(
+            f"{where} has the unknown task {instance.task!r}. Choose from: {', '.join(TASKS)}."
+        )
+    return instance

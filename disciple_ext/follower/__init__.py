@@ -1,0 +1,33 @@
+"""The host side of the language model: loading, batching, caching, drawing."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ..errors import UsageError
+from ..model.requests import Follower
+
+__all__ = ["from_loaded"]
+
+
+def from_loaded(follower: Any) -> Follower:
+    """A follower from what is loaded already.
+
+    Args:
+        follower: a :class:`Follower`, LLaMPPL's ``CachedCausalLM`` or genlm-backend's ``AsyncLM``.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if hasattr(follower, "ask") and hasattr(follower, "vocabulary"):
+        return cast(Follower, follower)
+    if hasattr(follower, "batch_next_token_logprobs") or (
+        type(follower).__name__ == "CachedCausalLM"
+    ):
+        from .genlm import from_async_lm
+
+        return from_async_lm(follower)
+    raise UsageError(
+        "a follower is a spec such as 'embedded' or 'hf:PATH', a Follower, a CachedCausalLM or an "
+        f"AsyncLM, not {type(follower).__name__}"
+    )

@@ -1,0 +1,138 @@
+"""Followers from Hugging Face models on disk or in the local cache, and the embedded one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..errors import FollowerError
+from ..model.vocabulary import Vocabulary
+from .chat import ChatPrompt
+from .host import HostFollower
+
+__all__ = ["EMBEDDED", "from_model", "from_pretrained", "vocabulary_of"]
+
+EMBEDDED = Path(__file__).parent / "embedded"
+
+
+def from_pretrained(path: str, *, name: str | None = None, device: str | None = None) -> HostFollower:
+    """Load a causal LM and its tokenizer.
+
+    Args:
+        path: a directory, or the id of a model on the Hugging Face Hub. An id is looked up in
+            the local cache; it is downloaded only where ``HF_HUB_OFFLINE`` does not forbid it.
+        name: name for results; ``hf:PATH`` where it is None.
+        device: torch device; CUDA where there is one, else the CPU.
+
+    Raises:
+        FollowerError: there is no such model, its files are damaged, or it is no causal LM.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = Path(path).expanduser()
+    looks_local = folder.is_absolute() or path.startswith((".", "~")) or folder.exists()
+    if looks_local and not folder.is_dir():
+        raise FollowerError(
+            f"there is no model directory {str(folder)!r}; give the path of a directory with "
+            "config.json and weights, or the id of a model on the Hugging Face Hub"
+        )
+    if looks_local and not (folder / "config.json").is_file():
+        raise FollowerError(f"{str(folder)!r} holds no config.json, so it is no Hugging Face model")
+    source = str(folder) if looks_local else path
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = torch.float32 if device == "cpu" else "auto"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+    except Exception as error:  # transformers, safetensors and the hub raise many kinds
+        raise FollowerError(
+            f"the model {path!r} cannot be loaded: {type(error).__name__}: {_first_line(error)}. "
+            "Check the name and the files (a damaged download: delete it and fetch it again)"
+        ) from error
+    return from_model(model.eval().to(device), tokenizer, name=name or f"hf:{path}")
+
+
+def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:
+    """Wrap a loaded model and tokenizer (a ``PreTrainedModel`` for causal LM, in eval mode)."""
+    from .kv import KVBackend, PlainBackend
+
+    vocabulary = vocabulary_of(tokenizer, model)
+    backend = KVBackend(model) if _full_attention(model.config) else PlainBackend(model)
+    return HostFollower(backend, vocabulary, ChatPrompt(tokenizer), name=name)
+
+
+def vocabulary_of(tokenizer: Any, model: Any = None) -> Vocabulary:
+    """The vocabulary of a tokenizer, sized to the model's logits where a model is given."""
+    from genlm.backend.tokenization import decode_vocab
+
+    tokens, _ = decode_vocab(tokenizer)
+    special = set(tokenizer.all_special_ids)
+    special |= {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
+    eos = _eos_ids(tokenizer, model)
+    if not eos:
+        raise FollowerError(
+            f"the model {tokenizer.name_or_path!r} names no end-of-text token, so no text of it "
+            "could end; set eos_token_id in its generation_config.json"
+        )
+    size = len(tokens)
+    if model is not None:
+        size = model.config.get_text_config().vocab_size
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    return Vocabulary(tokens, eos=eos, special=special, encode=encode, size=size)
+
+
+def _eos_ids(tokenizer: Any, model: Any) -> set[int]:
+    """Every id that ends a text: the generation config's, the config's and the tokenizer's."""
+    eos: set[int] = set()
+    sources = [tokenizer.eos_token_id]
+    if model is not None:
+        generation = getattr(model, "generation_config", None)
+        sources += [getattr(generation, "eos_token_id", None), model.config.eos_token_id]
+    for ids in sources:
+        if ids is not None:
+            eos |= set(ids) if isinstance(ids, list | tuple) else {ids}
+    return eos
+
+
+def _full_attention(config: Any) -> bool:
+    """Whether every layer attends to the whole past, which is what the slot cache can hold."""
+    text = config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
+    window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
+    state_space = not hasattr(text, "num_attention_heads") or hasattr(text, "ssm_cfg")
+    return kinds == {"full_attention"} and window is None and not state_space
+
+
+def embedded() -> HostFollower:
+    """The follower that ships with the package.
+
+    Raises:
+        FollowerError: its files are missing or damaged (reinstall the package).
+    """
+    if not (EMBEDDED / "model.safetensors").is_file():
+        raise FollowerError(
+            "the embedded follower's weights are missing from this installation; reinstall "
+            "disciple-ext, or use --follower hf:PATH"
+        )
+    card = EMBEDDED / "weights.json"
+    if card.is_file():
+        import hashlib
+
+        wanted = json.loads(card.read_text())["sha256"]
+        found = hashlib.sha256((EMBEDDED / "model.safetensors").read_bytes()).hexdigest()
+        if found != wanted:
+            raise FollowerError(
+                f"the embedded follower's weights are damaged (SHA-256 {found[:12]}..., expected "
+                f"{wanted[:12]}...); reinstall disciple-ext"
+            )
+    return from_pretrained(str(EMBEDDED), name="embedded")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0]

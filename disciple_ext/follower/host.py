@@ -1,0 +1,322 @@
+"""The host side of the follower protocol: batching, masked mass and drawing next to the logits.
+
+Requests are collected until every runnable particle waits; then the contexts that are not yet
+known go to the backend as one batch, and all draws of the round are made in a few vectorised
+operations on its logits. A bad request fails alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from ..errors import DiscipleError, FollowerError
+from ..model.requests import (
+    Branch,
+    Branched,
+    Call,
+    Draw,
+    Drawn,
+    LogProbs,
+    Mass,
+    Reply,
+    Request,
+    Score,
+    Tokens,
+)
+from ..model.vocabulary import TokenMask, Vocabulary, intersect
+from . import drawing
+
+__all__ = ["Backend", "HostFollower"]
+
+
+class Backend(Protocol):
+    """What computes logits.
+
+    Attributes:
+        max_context: tokens a context may have, or None for no limit.
+        forwards: forward passes made so far.
+    """
+
+    max_context: int | None
+    forwards: int
+
+    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+        """Next-token logits of distinct contexts: float32, shape (contexts, vocabulary)."""
+        ...
+
+    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+        """Logits before each token of (context, tokens) pairs: float32, (tokens, vocabulary)."""
+        ...
+
+
+@dataclass
+class _Waiting:
+    request: Request
+    future: asyncio.Future[Any]
+
+
+class HostFollower:
+    """A follower in this process.
+
+    Attributes:
+        name: spec it was loaded from.
+        vocabulary: its tokens.
+        tokens: tokens drawn or scored so far, all runs together.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        vocabulary: Vocabulary,
+        prompt: Callable[[str, str], Tokens],
+        *,
+        name: str,
+        remembered: int = 1024,
+    ) -> None:
+        """Wrap a backend.
+
+        Args:
+            backend: what computes logits.
+            vocabulary: the model's tokens.
+            prompt: (user message, hint) to token ids.
+            name: for results and messages.
+            remembered: distributions kept for contexts that are asked about again.
+        """
+        self.backend = backend
+        self.vocabulary = vocabulary
+        self.name = name
+        self.tokens = 0
+        self._prompt = prompt
+        self._waiting: list[_Waiting] = []
+        self._flush: asyncio.Task[None] | None = None
+        self._rows: OrderedDict[tuple[Tokens, float], torch.Tensor] = OrderedDict()
+        self._remembered = max(64, min(remembered, 2**27 // (4 * vocabulary.size)))
+        self._masks = drawing.MaskCache()
+        self.services: dict[str, Callable[[Any], Awaitable[Any]]] = {}
+
+    @property
+    def forwards(self) -> int:
+        """Forward passes of the backend so far."""
+        return self.backend.forwards
+
+    def prompt(self, user: str, hint: str = "") -> Tokens:
+        """Token ids of a user message, ready for the answer's text (see the protocol)."""
+        return self._prompt(user, hint)
+
+    def __deepcopy__(self, memo: object) -> HostFollower:
+        return self
+
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request together with all others that wait."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(request, loop.create_future())
+        self._waiting.append(waiting)
+        if self._flush is None or self._flush.done():
+            self._flush = loop.create_task(self._collect())
+        return await waiting.future
+
+    async def _collect(self) -> None:
+        while self._waiting:
+            seen = -1
+            while seen != len(self._waiting):  # until a pass over the loop adds no request
+                seen = len(self._waiting)
+                await asyncio.sleep(0)
+            batch = [w for w in self._waiting if not w.future.done()]
+            self._waiting = []
+            try:
+                await self._answer(batch)
+            except BaseException as error:
+                for waiting in batch:
+                    if not waiting.future.done():
+                        waiting.future.set_exception(_as_follower_error(error))
+                if not isinstance(error, Exception):
+                    raise
+
+    async def _answer(self, batch: list[_Waiting]) -> None:
+        good = []
+        for waiting in batch:
+            problem = self._problem(waiting.request)
+            if problem is None:
+                good.append(waiting)
+            else:
+                waiting.future.set_exception(FollowerError(problem))
+        await self._compute([w.request for w in good])
+        for kind, answer in (
+            (Draw, self._draw),
+            (Branch, self._branch),
+            (Mass, self._mass),
+            (LogProbs, self._logprobs),
+        ):
+            chosen = [w for w in good if isinstance(w.request, kind)]
+            if chosen:
+                replies: Any = answer([w.request for w in chosen])  # type: ignore[operator]
+                for waiting, reply in zip(chosen, replies, strict=True):
+                    _give(waiting, reply)
+        scores = [w for w in good if isinstance(w.request, Score)]
+        if scores:
+            for waiting, logs in zip(
+                scores, await self._score([w.request for w in scores]), strict=True
+            ):
+                _give(waiting, logs)
+        calls = [w for w in good if isinstance(w.request, Call)]
+        await asyncio.gather(*(self._call(w) for w in calls))
+
+    # Each kind of request -----------------------------------------------------------------
+
+    def _draw(self, requests: Sequence[Any]) -> list[Drawn]:
+        self.tokens += len(requests)
+        q = torch.stack([self._row(r.proposal, r.temperature) for r in requests])
+        masks = self._masks.stack([r.mask for r in requests], q)
+        u = torch.tensor([r.u for r in requests], dtype=torch.float64, device=q.device)
+        token, log_q, log_mass = drawing.draw(q, masks, u)
+        log_p = log_q
+        if any(r.prior is not None and r.prior != r.proposal for r in requests):
+            p = torch.stack([self._row(r.prior or r.proposal, r.temperature) for r in requests])
+            log_p = drawing.log_prob(p, token)
+        columns = (x.tolist() for x in (token, log_q, log_mass, log_p))
+        return [Drawn(*row) for row in zip(*columns, strict=True)]
+
+    def _branch(self, requests: Sequence[Any]) -> list[Branched]:
+        q = torch.stack([self._row(r.proposal, r.temperature) for r in requests])
+        given = [r.given for r in requests]
+        inside = [r.mask if g is None else intersect(r.mask, g) for r, g in zip(requests, given)]
+        log_all = drawing.log_mass(q, self._masks.stack(given, q))
+        log_in = drawing.log_mass(q, self._masks.stack(inside, q))
+        outside = [~r.mask if g is None else intersect(~r.mask, g) for r, g in zip(requests, given)]
+        log_out = drawing.log_mass(q, self._masks.stack(outside, q))
+        values = [
+            _branch_value(r.u, a, b)
+            for r, a, b in zip(requests, log_in.tolist(), log_out.tolist(), strict=True)
+        ]
+        p = torch.stack([self._row(r.prior or r.proposal, r.temperature) for r in requests])
+        kept = [
+            _outcome(r.mask if value else ~r.mask, r.pending)
+            for r, value in zip(requests, values, strict=True)
+        ]
+        log_p = drawing.log_mass(p, self._masks.stack(kept, p)).tolist()
+        replies = []
+        rows = zip(values, log_in.tolist(), log_out.tolist(), log_all.tolist(), log_p, strict=True)
+        for value, yes, no, everything, lp in rows:
+            log_q = (yes if value else no) - everything if everything > -math.inf else -math.inf
+            replies.append(Branched(value, min(0.0, log_q), lp))
+        return replies
+
+    def _mass(self, requests: Sequence[Any]) -> list[float]:
+        rows = torch.stack([self._row(r.context, r.temperature) for r in requests])
+        masses: list[float] = drawing.log_mass(
+            rows, self._masks.stack([r.mask for r in requests], rows)
+        ).tolist()
+        return masses
+
+    def _logprobs(self, requests: Sequence[Any]) -> list[Any]:
+        rows = (self._row(r.context, r.temperature) for r in requests)
+        return [torch.log_softmax(row, -1).cpu().numpy() for row in rows]
+
+    async def _call(self, waiting: _Waiting) -> None:
+        request = waiting.request
+        assert isinstance(request, Call)
+        try:
+            _give(waiting, await self.services[request.name](request.payload))
+        except Exception as error:  # a service is third-party code: it fails its caller alone
+            waiting.future.set_exception(_as_follower_error(error))
+
+    async def _score(self, requests: Sequence[Any]) -> list[tuple[float, ...]]:
+        pairs = list(dict.fromkeys((r.context, r.tokens) for r in requests if len(r.tokens) > 1))
+        known = dict(zip(pairs, await self.backend.score(pairs), strict=True)) if pairs else {}
+        replies = []
+        for r in requests:
+            self.tokens += len(r.tokens)
+            if len(r.tokens) == 1:
+                logits = self._row(r.context, r.temperature)[None]
+            else:
+                logits = known[(r.context, r.tokens)] / r.temperature
+            ids = torch.tensor(r.tokens, device=logits.device)
+            replies.append(tuple(drawing.log_prob(logits, ids).tolist()))
+        return replies
+
+    # Distributions ------------------------------------------------------------------------
+
+    async def _compute(self, requests: Sequence[Request]) -> None:
+        """Make the backend compute every distribution of this round that is not remembered."""
+        needed: dict[tuple[Tokens, float], None] = {}
+        for request in requests:
+            for context in _contexts(request):
+                needed[(context, request.temperature)] = None  # type: ignore[union-attr]
+        for key in needed:
+            if key in self._rows:
+                self._rows.move_to_end(key)
+        missing = [key for key in needed if key not in self._rows]
+        if not missing:
+            return
+        contexts = list(dict.fromkeys(context for context, _ in missing))
+        logits = await self.backend.logits(contexts)
+        index = {context: i for i, context in enumerate(contexts)}
+        for context, temperature in missing:
+            row = logits[index[context]]
+            self._rows[(context, temperature)] = row if temperature == 1.0 else row / temperature
+        while len(self._rows) > max(self._remembered, len(needed)):
+            self._rows.popitem(last=False)
+
+    def _row(self, context: Tokens, temperature: float) -> torch.Tensor:
+        return self._rows[(context, temperature)]
+
+    def _problem(self, request: Request) -> str | None:
+        if isinstance(request, Call):
+            known = sorted(self.services)
+            return None if request.name in known else f"no service {request.name!r}; known: {known}"
+        contexts = [*_contexts(request)]
+        if isinstance(request, Score):
+            contexts.append((*request.context, *request.tokens))
+        size, longest = self.vocabulary.size, self.backend.max_context
+        for context in contexts:
+            if not context or min(context) < 0 or max(context) >= size:
+                return f"a context must be token ids from 0 to {size - 1}, and at least one"
+            if longest is not None and len(context) > longest:
+                return f"the context has {len(context)} tokens; the model takes {longest}"
+        if not request.temperature > 0:
+            return f"the temperature must be above 0, not {request.temperature}"
+        for name in ("mask", "given", "pending"):
+            mask = getattr(request, name, None)
+            if mask is not None and len(mask.array) != size:
+                return f"a mask has {len(mask.array)} entries; the vocabulary has {size}"
+        return None
+
+
+def _contexts(request: Request) -> tuple[Tokens, ...]:
+    if isinstance(request, Draw | Branch):
+        prior = request.prior
+        return (request.proposal,) if prior is None else (request.proposal, prior)
+    if isinstance(request, Score):
+        return (request.context,) if len(request.tokens) == 1 else ()
+    return (request.context,) if isinstance(request, Mass | LogProbs) else ()
+
+
+def _branch_value(u: float, log_in: float, log_out: float) -> bool:
+    """True with probability in / (in + out), each given as a log."""
+    if log_in == -math.inf:
+        return False
+    return log_out == -math.inf or u < 1.0 / (1.0 + math.exp(min(700.0, log_out - log_in)))
+
+
+def _outcome(mask: TokenMask, pending: TokenMask | None) -> TokenMask:
+    return mask if pending is None else intersect(mask, pending)
+
+
+def _give(waiting: _Waiting, reply: Reply) -> None:
+    if not waiting.future.done():
+        waiting.future.set_result(reply)
+
+
+def _as_follower_error(error: BaseException) -> BaseException:
+    if isinstance(error, DiscipleError | asyncio.CancelledError):
+        return error
+    wrapped = FollowerError(f"the follower failed on a batch: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,0 +1,301 @@
+"""Logits of Hugging Face causal LMs, with a key-value cache that follows live prefixes.
+
+Each cached context owns a *slot*: one row of the key and value tensors. A context that extends
+the tip of a slot by one token grows it in place; one that leaves it earlier (a clone
+after resampling, a changed prompt) gets a slot of its own with the shared part copied. Slots are
+bounded by a memory budget; the least recently used go first, and what was evicted is recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import Cache
+
+from ..model.requests import Tokens
+
+__all__ = ["KVBackend", "PlainBackend"]
+
+
+@dataclass
+class _Row:
+    """One context to evaluate: ``new`` tokens after ``known`` that the slot already holds."""
+
+    context: Tokens
+    slot: int
+    known: int
+
+    @property
+    def new(self) -> Tokens:
+        return self.context[self.known :]
+
+
+@dataclass
+class _Slots:
+    """Which context each slot holds, and where each known prefix lies."""
+
+    tips: dict[int, Tokens] = field(default_factory=dict)
+    where: dict[Tokens, int] = field(default_factory=dict)
+
+    def find(self, context: Tokens) -> tuple[int | None, int]:
+        """The slot with the longest known proper prefix of ``context``, and its length."""
+        for known in range(len(context) - 1, 0, -1):
+            slot = self.where.get(context[:known])
+            if slot is not None:
+                return slot, known
+        return None, 0
+
+    def hold(self, slot: int, context: Tokens, known: int) -> None:
+        """``slot`` now holds ``context``, of which it shares ``known`` tokens with another."""
+        self.tips.pop(slot, None)
+        self.tips[slot] = context
+        for end in range(known + 1, len(context) + 1):
+            self.where.setdefault(context[:end], slot)
+
+    def forget(self, slot: int) -> None:
+        """Free the slot: its prefixes are known no more."""
+        context = self.tips.pop(slot, ())
+        for end in range(1, len(context) + 1):
+            if self.where.get(context[:end]) == slot:
+                del self.where[context[:end]]
+
+
+class _SlotCache(Cache):  # type: ignore[misc]
+    """The key and value tensors, as the model's forward wants them.
+
+    ``update`` writes the new keys where the current rows say, and returns the rows' slots.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(layers=[])
+        self.keys: list[torch.Tensor] = []
+        self.values: list[torch.Tensor] = []
+        self.capacity = (0, 0)  # slots, tokens a slot
+
+    def plan(self, rows: Sequence[_Row], width: int, length: int, device: torch.device) -> None:
+        """Set where the next forward's keys go: rows left-padded to ``width`` new tokens."""
+        slots = [r.slot for r in rows]
+        self.slots = torch.tensor(slots, device=device)
+        self.run = (slots[0], slots[0] + len(slots))
+        if slots != list(range(*self.run)):
+            self.run = (0, 0)
+        self.length = length
+        row, column, position = [], [], []
+        for i, r in enumerate(rows):
+            new = len(r.context) - r.known
+            row += [i] * new
+            column += range(width - new, width)
+            position += range(r.known, len(r.context))
+        self.row, self.column, self.position = (
+            torch.tensor(x, device=device) for x in (row, column, position)
+        )
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store the new keys and values of a layer; return all of the rows' keys and values."""
+        out = []
+        for store, new in ((self.keys, key_states), (self.values, value_states)):
+            if len(store) <= layer_idx:
+                shape = (self.capacity[0], new.shape[1], self.capacity[1], new.shape[3])
+                store.append(new.new_zeros(shape))
+            tensor = store[layer_idx]
+            tensor[self.slots[self.row], :, self.position] = new[self.row, :, self.column]
+            rows = tensor[slice(*self.run)] if self.run[1] else tensor[self.slots]
+            out.append(rows[:, :, : self.length])
+        return out[0], out[1]
+
+    def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
+        """Copy the first tokens of slots: (from, to, tokens) each."""
+        for source, target, tokens in pairs:
+            for store in (self.keys, self.values):
+                for tensor in store:
+                    tensor[target, :, :tokens] = tensor[source, :, :tokens]
+
+    def resize(self, slots: int, tokens: int) -> None:
+        """Grow to the given capacity, keeping what is there."""
+        old_slots, old_tokens = self.capacity
+        self.capacity = (slots, tokens)
+        for store in (self.keys, self.values):
+            for i, tensor in enumerate(store):
+                store[i] = tensor.new_zeros((slots, tensor.shape[1], tokens, tensor.shape[3]))
+                store[i][:old_slots, :, :old_tokens] = tensor
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Not used: positions and masks are given explicitly."""
+        return 0
+
+
+class KVBackend:
+    """A Hugging Face causal LM with full attention, evaluated with the cache above."""
+
+    def __init__(self, model: Any, *, kv_bytes: int = 2**30, rows: int = 128) -> None:
+        """Wrap a model.
+
+        Args:
+            model: a ``PreTrainedModel`` for causal LM, in eval mode.
+            kv_bytes: memory budget of the keys and values.
+            rows: contexts evaluated in one forward pass at most.
+        """
+        self.model = model
+        self.device: torch.device = next(model.parameters()).device
+        self.dtype: torch.dtype = next(model.parameters()).dtype
+        config = model.config.get_text_config()
+        self.max_context: int | None = getattr(config, "max_position_embeddings", None)
+        self.forwards = 0
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self._token_bytes = 2 * config.num_hidden_layers * heads * size * self.dtype.itemsize
+        self._kv_bytes = kv_bytes
+        self._rows = rows
+        self._slots = _Slots()
+        self._cache = _SlotCache()
+
+    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+        """Next-token logits, float32, shape (contexts, vocabulary)."""
+        out = [
+            self._evaluate(contexts[i : i + self._rows])
+            for i in range(0, len(contexts), self._rows)
+        ]
+        return torch.cat(out) if len(out) > 1 else out[0]
+
+    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+        """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
+        out: list[torch.Tensor] = []
+        for i in range(0, len(pairs), self._rows):
+            group = pairs[i : i + self._rows]
+            rows = self._place([(*context, *tokens[:-1]) for context, tokens in group])
+            for row, (context, _) in zip(rows, group, strict=True):
+                # The logits before the first token need its context's last one evaluated again.
+                row.known = min(row.known, len(context) - 1)
+            logits = self._forward(rows, keep=max(len(tokens) for _, tokens in group))
+            for row in rows:
+                self._slots.hold(row.slot, row.context, row.known)
+            out += [x[-len(tokens) :] for x, (_, tokens) in zip(logits, group, strict=True)]
+        return out
+
+    @torch.inference_mode()
+    def _evaluate(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+        rows = self._place(contexts)
+        out: torch.Tensor | None = None
+        # Single tokens and longer runs apart: padding the former to the latter wastes work.
+        short = [i for i, r in enumerate(rows) if len(r.new) == 1]
+        long = [i for i, r in enumerate(rows) if len(r.new) > 1]
+        for group in (short, long):
+            if group:
+                group.sort(key=lambda i: rows[i].slot)
+                logits = self._forward([rows[i] for i in group])[:, -1]
+                if out is None:
+                    out = logits.new_empty((len(rows), logits.shape[-1]))
+                out[torch.tensor(group, device=self.device)] = logits
+        assert out is not None
+        for row in rows:
+            self._slots.hold(row.slot, row.context, row.known)
+        return out
+
+    def _place(self, contexts: Sequence[Tokens]) -> list[_Row]:
+        """Give every context a slot that holds all it can of it already."""
+        self._reserve(len(contexts), max(len(c) for c in contexts))
+        rows, copies, used = [], [], set()
+        found = [self._slots.find(c) for c in contexts]
+        sources = {slot for slot, _ in found if slot is not None}
+        for context, (slot, known) in zip(contexts, found, strict=True):
+            at_tip = slot is not None and len(self._slots.tips[slot]) == known
+            if slot is None or not at_tip or slot in used:
+                fresh = self._free(sources | used)
+                if slot is not None:
+                    copies.append((slot, fresh, known))
+                slot = fresh
+            used.add(slot)
+            rows.append(_Row(context, slot, known))
+        self._cache.copy(copies)
+        return rows
+
+    def _free(self, keep: set[int]) -> int:
+        slots = self._cache.capacity[0]
+        if len(self._slots.tips) < slots:
+            taken = self._slots.tips.keys() | keep
+            for slot in range(slots):
+                if slot not in taken:
+                    return slot
+        for slot in self._slots.tips:  # least recently used first
+            if slot not in keep:
+                self._slots.forget(slot)
+                return slot
+        raise MemoryError("no free slot: the batch is larger than the cache")  # pragma: no cover
+
+    def _reserve(self, rows: int, length: int) -> None:
+        """Make room for a batch: every row may need a slot beside the one it copies from."""
+        slots, tokens = self._cache.capacity
+        while tokens < length:
+            tokens = max(64, 2 * tokens)
+        affordable = max(2 * rows, self._kv_bytes // (self._token_bytes * tokens))
+        wanted = max(slots, 2 * rows)
+        if len(self._slots.tips) + rows > wanted:
+            wanted = 2 * wanted
+        wanted = min(wanted, affordable)
+        if wanted < slots:  # longer texts leave room for fewer of them: begin anew
+            self._slots, self._cache = _Slots(), _SlotCache()
+            self._cache.capacity = (wanted, tokens)
+        elif (wanted, tokens) != self._cache.capacity:
+            self._cache.resize(wanted, tokens)
+
+    @torch.inference_mode()
+    def _forward(self, rows: Sequence[_Row], keep: int = 1) -> torch.Tensor:
+        """Logits of the last ``keep`` positions: float32, shape (rows, keep, vocabulary)."""
+        width = max(len(r.new) for r in rows)
+        length = max(len(r.context) for r in rows)
+        self._cache.plan(rows, width, length, self.device)
+        ids = torch.zeros((len(rows), width), dtype=torch.long)
+        first = torch.empty((len(rows), 1), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, width - len(row.new) :] = torch.tensor(row.new)
+            first[i] = len(row.context) - width
+        positions = (first + torch.arange(width)).clamp(min=0)  # of padding: harmless, unread
+        allowed = torch.arange(length) <= positions[:, :, None]
+        mask = torch.zeros(allowed.shape, dtype=self.dtype)
+        mask.masked_fill_(~allowed, torch.finfo(self.dtype).min)
+        output = self.model(
+            input_ids=ids.to(self.device),
+            attention_mask=mask[:, None].to(self.device),
+            position_ids=positions.to(self.device),
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        )
+        self.forwards += 1
+        logits: torch.Tensor = output.logits.float()
+        return logits
+
+
+class PlainBackend:
+    """Any other causal LM (sliding windows, state spaces): whole contexts, no cache."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.device: torch.device = next(model.parameters()).device
+        config = model.config.get_text_config()
+        self.max_context: int | None = getattr(config, "max_position_embeddings", None)
+        self.forwards = 0
+
+    @torch.inference_mode()
+    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+        """Next-token logits, float32, shape (contexts, vocabulary)."""
+        out: list[torch.Tensor] = []
+        for context in contexts:
+            out.append(self._whole(context)[-1])
+        return torch.stack(out)
+
+    @torch.inference_mode()
+    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+        """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
+        return [self._whole((*c, *tokens[:-1]))[-len(tokens) :] for c, tokens in pairs]
+
+    def _whole(self, context: Tokens) -> torch.Tensor:
+        self.forwards += 1
+        ids = torch.tensor([context], device=self.device)
+        logits: torch.Tensor = self.model(input_ids=ids, use_cache=False).logits[0].float()
+        return logits

@@ -1,0 +1,82 @@
+"""Write a training checkpoint as a Hugging Face directory, one file at a time, atomically."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from disciple_ext.follower.training.model import Shape
+from disciple_ext.follower.training.tokenizer import BOS, END, END_OF_TEXT, PAD, SPECIALS
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+
+
+def model_config(shape: Shape) -> dict[str, Any]:
+    """Return the contents of ``config.json``."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        **shape.hf_config(),
+        "attention_bias": False,
+        "mlp_bias": False,
+        "bos_token_id": SPECIALS.index(BOS),
+        "eos_token_id": SPECIALS.index(END),
+        "pad_token_id": SPECIALS.index(PAD),
+        "dtype": "float16",
+    }
+
+
+def generation_config() -> dict[str, Any]:
+    """Return the contents of ``generation_config.json``."""
+    return {
+        "bos_token_id": SPECIALS.index(BOS),
+        "eos_token_id": [SPECIALS.index(END), SPECIALS.index(END_OF_TEXT)],
+        "pad_token_id": SPECIALS.index(PAD),
+        "do_sample": True,
+        "max_new_tokens": 256,
+    }
+
+
+def export(checkpoint: Path, tokenizer: Path, out: Path) -> None:
+    """Write weights (float16), configurations and tokenizer files into ``out``."""
+    saved = torch.load(checkpoint, weights_only=True)
+    shape = Shape(**saved["shape"])
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-") as name:
+        folder = Path(name)
+        # Half precision halves the package; its rounding is far below the noise of training.
+        weights = {k: v.to(torch.float16).contiguous() for k, v in saved["model"].items()}
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        for file, contents in (
+            ("config.json", model_config(shape)),
+            ("generation_config.json", generation_config()),
+        ):
+            (folder / file).write_text(json.dumps(contents, indent=2) + "\n")
+        for file in TOKENIZER_FILES:
+            shutil.copy(tokenizer / file, folder / file)
+        for path in sorted(folder.iterdir()):
+            os.chmod(path, 0o644)
+            os.replace(path, out / path.name)
+    print(f"step {saved['step']}, {saved['tokens']} tokens written to {out.name}")
+
+
+def main() -> None:
+    """Export one checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer directory")
+    parser.add_argument("--out", type=Path, required=True, help="directory to write")
+    args = parser.parse_args()
+    export(args.checkpoint, args.tokenizer, args.out)
+
+
+if __name__ == "__main__":
+    main()

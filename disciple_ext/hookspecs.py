@@ -1,0 +1,87 @@
+"""Every hook that a plugin may implement, on one page.
+
+A plugin is a module or class with functions marked ``@disciple_ext.hookimpl``, found through the
+entry-point group ``disciple_ext``. Each ``register_*`` hook is called once, when plugins are
+loaded, and returns a dict from names to factories (called without arguments unless said
+otherwise). Two plugins that give one name are an error that names both; a plugin whose hook
+raises or returns something else is named in one warning and skipped.
+
+Sides: *worker* hooks run where the program runs, inside the sandbox: they may not start threads
+or import torch. *Host* hooks run where weights, keys, files and the network are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .model.masks import Mask
+    from .model.requests import Follower
+    from .planner.base import Planner
+    from .samplers.base import Sampler
+    from .trace.events import Event
+
+__all__ = ["HOST", "PROJECT", "WORKER", "hookimpl", "hookspec"]
+
+PROJECT = "disciple_ext"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+WORKER = ("register_samplers", "register_masks", "register_patterns")
+HOST = (
+    "register_planners",
+    "register_followers",
+    "register_services",
+    "register_suites",
+    "register_commands",
+    "observe",
+)
+
+
+@hookspec
+def register_samplers() -> dict[str, Callable[[], Sampler]]:  # type: ignore[empty-body]
+    """Worker side. Inference algorithms: name to factory."""
+
+
+@hookspec
+def register_masks() -> dict[str, type[Mask]]:  # type: ignore[empty-body]
+    """Worker side. Masks, by the name under which programs see them."""
+
+
+@hookspec
+def register_patterns() -> dict[str, tuple[Any, str]]:  # type: ignore[empty-body]
+    """Worker side. Names put into programs: name to (object, paragraph for the tutorial)."""
+
+
+@hookspec
+def register_planners() -> dict[str, Callable[[str], Planner]]:  # type: ignore[empty-body]
+    """Host side. Planners: name to factory, called with what follows ``NAME:`` in the spec."""
+
+
+@hookspec
+def register_followers() -> dict[str, Callable[[str], Follower]]:  # type: ignore[empty-body]
+    """Host side. Followers: name to factory, called with what follows ``NAME:`` in the spec."""
+
+
+@hookspec
+def register_services() -> dict[str, Callable[[Any], Awaitable[Any]]]:  # type: ignore[empty-body]
+    """Host side. Services that programs reach with the protocol's ``call``: name to coroutine."""
+
+
+@hookspec
+def register_suites() -> dict[str, Callable[[], Any]]:  # type: ignore[empty-body]
+    """Host side. Evaluation suites: name to factory."""
+
+
+@hookspec
+def register_commands(cli: Any) -> None:
+    """Host side. Add commands to the ``disciple`` command line, a ``typer.Typer``."""
+
+
+@hookspec
+def observe(event: Event) -> None:
+    """Host side. Called with every event of every run, a copy that cannot alter the run."""

@@ -1,0 +1,1 @@
+"""What a program is written in. This code also runs inside the sandbox."""

@@ -1,0 +1,441 @@
+"""BaseModel: a particle that owns a proposal, a prior, and the correction between them.
+
+A token x is drawn from the proposal q under the masks A in force and what is pending B, and the
+weight is multiplied by ``p(x | B) q(A and B) / q(x)``: the target is the prior p restricted to
+the constraint, whatever the proposal. With one prompt for both this is the mass of A given B.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+import sys
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
+
+import numpy as np
+from llamppl.modeling import Model
+
+from . import units
+from .context import FollowerContext, MaskDist, NextToken, Token, token_id
+from .masks import MaskStack, marks
+from .requests import Branch, Draw, Mass, Score, Tokens
+from .stream import Stream
+from .vocabulary import TokenMask, intersect
+from .words import WordMethods
+
+__all__ = ["PROGRAM_FILE", "BaseModel", "Stop"]
+
+PROGRAM_FILE = "<program>"
+"""File name under which programs are compiled; their lines are found by it."""
+
+
+class Stop(BaseException):
+    """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
+
+
+class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no types
+    """A LLaMPPL model over a follower, with masks, prior and proposal, hints and checks.
+
+    Subclasses define ``async def step(self)``, and may define ``check(self, text) -> bool``,
+    ``prior_prompt(cls)`` and ``proposal_prompt(cls)``.
+
+    Attributes:
+        context: the proposal's context.
+        max_tokens: tokens of text after which the particle ends with weight zero.
+        weight: natural log of the particle's weight.
+        masks: the masks in force.
+        finish_reason: why the particle ended, or None while it has not.
+        reason: the same for a person.
+        line: program line at which it ended (1-based), or None.
+    """
+
+    check: ClassVar[Callable[..., Any] | None] = None
+
+    def __init__(self, context: FollowerContext, max_tokens: int | None = None) -> None:
+        super().__init__()
+        if not isinstance(context, FollowerContext):
+            raise TypeError(
+                "BaseModel needs the context that the program was given: "
+                f"super().__init__(context=context, ...), not {type(context).__name__}"
+            )
+        self.context = context
+        self.max_tokens = max_tokens
+        self.prior: FollowerContext | None = None
+        self.masks = MaskStack(context.follower.vocabulary)
+        self.finish_reason: str | None = None
+        self.reason = ""
+        self.line: int | None = None
+        self.hint_text = ""
+        self.log_prior = 0.0
+        self.log_proposal = 0.0
+        self.changes: list[tuple[str, float]] = []
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _stoppable(cls.__dict__["step"])
+
+    @classmethod
+    def prior_prompt(cls) -> str | None:
+        """The message under which the text should be fluent; None for the proposal's."""
+        return None
+
+    @classmethod
+    def proposal_prompt(cls) -> str | None:
+        """The message that also knows the constraints; None for the prior's, or the task."""
+        return None
+
+    # The text -----------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The text so far (without an unfinished code point at its end)."""
+        return str(self.context)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the text so far, as every mask and check counts them."""
+        return units.words(self.text)
+
+    @property
+    def random(self) -> Stream:
+        """The particle's own random numbers: the only ones that a seed reproduces."""
+        return self.context.random
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __bool__(self) -> bool:
+        return True  # a particle without text is still a particle
+
+    def __str__(self) -> str:
+        return self.text
+
+    # Drawing ------------------------------------------------------------------------------
+
+    async def next_token(self) -> Token:
+        """Draw the next token of the text: never an end of text or a special token."""
+        return await self._draw(self.context.follower.vocabulary.text_mask)
+
+    async def _draw(self, support: TokenMask | None) -> Token:
+        self._room_for(1)
+        ctx, prior = self.context, self.prior
+        mask = self._allowed(support)
+        drawn = await ctx.follower.ask(
+            Draw(
+                ctx.ids,
+                prior.ids if prior is not None else None,
+                mask,
+                self.random.random(),
+                ctx.temp,
+            )
+        )
+        if drawn.token < 0:
+            self._die_of_mask(support)
+        log_pending = (prior or ctx).log_pending
+        self._charge("draw", drawn.log_p - log_pending + drawn.log_mass - drawn.log_q)
+        self.log_prior += drawn.log_p
+        self.log_proposal += drawn.log_q
+        self._append(drawn.token)
+        return ctx.token(drawn.token)
+
+    async def wants(self, chars: str) -> bool:
+        """Is the next token one of these marks? A draw, weight corrected, pending."""
+        vocabulary = self.context.follower.vocabulary
+        return await self._branch(marks(vocabulary, chars), self._allowed(vocabulary.text_mask))
+
+    async def wants_to_end(self) -> bool:
+        """Does the text want to end here? A draw from the proposal, weight corrected.
+
+        The outcome stays pending: the :meth:`end` or token that follows is scored given it.
+        """
+        # Masks in force rule on text, so they do not bear on whether it ends.
+        eos = self.context.follower.vocabulary.eos_mask
+        return await self._branch(eos, self.context.drawable)
+
+    async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool:
+        ctx, prior = self.context, self.prior
+        request = Branch(
+            ctx.ids,
+            prior.ids if prior is not None else None,
+            mask,
+            given,
+            ctx.pending,
+            self.random.random(),
+            ctx.temp,
+        )
+        branched = await ctx.follower.ask(request)
+        if branched.log_q == -math.inf:
+            self._die_of_mask(None)
+        log_pending = (prior or ctx).log_pending
+        self._charge("branch", branched.log_p - log_pending - branched.log_q)
+        self._narrow(mask if branched.value else ~mask, branched.log_p)
+        return bool(branched.value)
+
+    async def force(self, text: str) -> None:
+        """Observe exactly ``text``: the weight is multiplied by the prior's probability of it.
+
+        Raises:
+            TypeError: ``text`` is not a string.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"force() takes a string, not {type(text).__name__}")
+        tokens = self.context.follower.vocabulary.encode(text)
+        if tokens:
+            await self._observe_tokens(tokens, "force")
+
+    async def _observe_tokens(self, tokens: Tokens, cause: str) -> None:
+        self._room_for(len(tokens))
+        scored = self.prior or self.context
+        logs = await scored.follower.ask(Score(scored.ids, tokens, scored.temp))
+        for token, log_p in zip(tokens, logs, strict=True):
+            allowed = self._allowed(None)
+            if allowed is not None and token not in allowed:
+                self._die_of_mask(None, f"the forced token {self.context.token(token)!r}")
+            self._charge(cause, log_p - scored.log_pending)
+            self.log_prior += log_p
+            self._append(token)
+
+    # LLaMPPL's verbs, corrected and masked on the model's own context ----------------------
+
+    async def sample(self, dist: Any, proposal: Any = None) -> Any:
+        """LLaMPPL's ``sample``; on this model's own context, corrected like :meth:`next_token`.
+
+        ``context.next_token()`` keeps LLaMPPL's support, end of text included.
+        """
+        if proposal is None and getattr(dist, "ctx", None) is self.context:
+            if isinstance(dist, NextToken):
+                token = await self._draw(None)
+                if int(token) in self.context.follower.vocabulary.eos:
+                    self.finish_reason = "ended"
+                return token
+            if isinstance(dist, MaskDist):
+                return await self._branch(dist.mask, self._allowed(None))
+        with _keyed_numpy(self.random, dist, proposal):
+            return await super().sample(dist, proposal)
+
+    async def observe(self, dist: Any, x: Any) -> Any:
+        """LLaMPPL's ``observe``; on this model's own context, scored under the prior."""
+        if getattr(dist, "ctx", None) is not self.context:
+            value = await super().observe(dist, x)
+            if self.weight == -math.inf:
+                self._die("condition_false", f"{x!r} was observed and has probability zero")
+            return value
+        if isinstance(dist, NextToken):
+            token = token_id(self.context, x)
+            if token in self.context.follower.vocabulary.eos:
+                await self.end()
+            else:
+                await self._observe_tokens((token,), "observe")
+        else:
+            await self._observe_mask(dist.mask if x else ~dist.mask)
+        return x
+
+    async def _observe_mask(self, mask: TokenMask) -> None:
+        scored = self.prior or self.context
+        both = mask if scored.pending is None else intersect(scored.pending, mask)
+        log_mass = float(await scored.follower.ask(Mass(scored.ids, both, scored.temp)))
+        if log_mass == -math.inf:
+            self._die_of_mask(mask)
+        self._charge("observe", log_mass - scored.log_pending)
+        self._narrow(mask, log_mass)
+
+    async def intervene(self, dist: Any, x: Any) -> Any:
+        """LLaMPPL's ``intervene``: the value is put there, and the weight does not change."""
+        if getattr(dist, "ctx", None) is not self.context:
+            return await super().intervene(dist, x)
+        if isinstance(dist, NextToken):
+            self._room_for(1)
+            self._append(token_id(self.context, x))
+        else:
+            mask = dist.mask if x else ~dist.mask
+            scored = self.prior or self.context
+            both = mask if scored.pending is None else intersect(scored.pending, mask)
+            self._narrow(mask, float(await scored.follower.ask(Mass(scored.ids, both, scored.temp))))
+        return x
+
+    async def new_context(self, prompt: str, temp: float = 1.0) -> FollowerContext:
+        """A further context under ``prompt``: a judge, a second voice. It has no correction."""
+        return FollowerContext(
+            self.context.follower, prompt, temp=temp, random=self.random.child()
+        )
+
+    # Hints, ends, conditions --------------------------------------------------------------
+
+    async def hint(self, text: str) -> None:
+        """Put "Note to self: ``text``" into the proposal, directly before the text.
+
+        A new hint replaces the old one, and an empty one removes it. The prior never sees it:
+        it goes on under the prompt without hints. What is pending stays pending.
+        """
+        if self.prior is None:
+            self.prior = copy.copy(self.context)
+            self.prior.generated = list(self.context.generated)
+        self.hint_text = text
+        self.context.prompt = self.context.follower.prompt(
+            self.context.user, f"Note to self: {text}" if text else ""
+        )
+
+    async def end(self) -> None:
+        """Close the text: the weight is multiplied by the prior's mass of the end of text.
+
+        It has no proposal term. On a finished particle it does nothing; after a drawn end of
+        text it only finishes.
+        """
+        if self.finished:
+            return
+        if self.finish_reason != "ended":
+            await self._observe_mask(self.context.follower.vocabulary.eos_mask)
+            self.finish_reason = "ended"
+        self.finish()
+
+    def finish(self) -> None:
+        """Finish the particle as it is (LLaMPPL's ``finish``)."""
+        super().finish()
+        if self.finish_reason is None:
+            self.finish_reason = "ended"
+
+    def condition(self, b: bool) -> None:
+        """Constrain ``b`` to be true: if it is not, the particle ends here with weight zero."""
+        if not b:
+            self._die("condition_false", "condition(False)")
+
+    def score(self, score: float) -> None:
+        """Multiply the weight by ``exp(score)``.
+
+        Raises:
+            ValueError: ``score`` is not a number; a weight of NaN would poison the run.
+        """
+        self._charge("score", float(score))
+
+    def twist(self, amt: float) -> None:
+        """Multiply the weight by ``exp(amt)`` until the next step (LLaMPPL's ``twist``)."""
+        amt = float(amt)
+        if not math.isfinite(amt):
+            raise ValueError(f"twist() takes a finite log factor, not {amt}")
+        self.twist_amount += amt
+        self._charge("twist", amt)
+
+    def untwist(self) -> None:
+        """Take the twist back out."""
+        if self.twist_amount:
+            self._charge("twist", -self.twist_amount)
+        self.twist_amount = 0.0
+
+    def die(self, finish_reason: str, reason: str) -> None:
+        """End the particle with weight zero, keeping its text (used by samplers for limits)."""
+        self.twist_amount = 0.0
+        self.weight = -math.inf
+        self.finished = True
+        self.finish_reason, self.reason = finish_reason, reason
+
+    # Inside -------------------------------------------------------------------------------
+
+    def bind(self, prior: FollowerContext | None, stream: Stream) -> None:
+        """Give the particle its prior context and its randomness (done by the run)."""
+        self.prior = prior
+        self.context.random = stream
+
+    def _allowed(self, support: TokenMask | None) -> TokenMask | None:
+        within = self.context.drawable
+        if support is not None:
+            within = support if within is None else intersect(within, support)
+        return self.masks.current(within)
+
+    def _append(self, token: int) -> None:
+        self.context.append(token)
+        if self.prior is not None:
+            self.prior.append(token)
+        self.masks.consume(token)
+
+    def _narrow(self, mask: TokenMask, log_mass: float) -> None:
+        self.context.narrow(mask, log_mass)
+        if self.prior is not None:
+            self.prior.narrow(mask, log_mass)
+
+    def _charge(self, cause: str, amount: float) -> None:
+        if math.isnan(amount):
+            raise ValueError(f"the {cause} would make the particle's log weight NaN")
+        if self.weight > -math.inf:  # a weight of zero stays zero, whatever is added
+            self.weight += amount
+        self.changes.append((cause, amount))
+
+    def _room_for(self, tokens: int) -> None:
+        if self.finished:
+            raise Stop
+        if self.finish_reason == "ended":
+            raise RuntimeError("the text has ended; call 'await self.end()' and return from step")
+        if self.max_tokens is not None and self.context.token_count + tokens > self.max_tokens:
+            self._die("max_tokens", f"the text needs more than max_tokens={self.max_tokens} tokens")
+
+    def _die_of_mask(self, support: TokenMask | None, what: str = "") -> None:
+        asked = f" within {support.name}" if support is not None else ""
+        pending = self.context.pending
+        after = f", after a draw that left {pending.name}" if pending is not None else ""
+        self._die(
+            "impossible_mask",
+            f"{what or 'every next token'} is ruled out{asked} by {self.masks.describe()}{after}",
+        )
+
+    def _die(self, finish_reason: str, what: str) -> None:
+        self.line = program_line()
+        where = f" (program line {self.line})" if self.line is not None else ""
+        self.changes.append((finish_reason, -math.inf))
+        self.die(finish_reason, f"{what}{where}; the text so far is {self.text!r}")
+        raise Stop
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BaseModel:
+        # Registered before the attributes are copied: one that refers back to the particle must
+        # find the clone, not a phantom.
+        clone: BaseModel = type(self).__new__(type(self))
+        memo[id(self)] = clone
+        immutable = self.immutable_properties()
+        for name, value in self.__dict__.items():
+            setattr(clone, name, value if name in immutable else copy.deepcopy(value, memo))
+        return clone
+
+
+def _stoppable(step: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    @functools.wraps(step)
+    async def wrapper(self: BaseModel, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await step(self, *args, **kwargs)
+        except Stop:
+            if not self.finished:  # pragma: no cover - Stop is raised on finished particles only
+                raise
+            return None
+
+    return wrapper
+
+
+def program_line() -> int | None:
+    """The line of the program that is running now, innermost frame first."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == PROGRAM_FILE:
+            return frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class _keyed_numpy:
+    """LLaMPPL's own distributions draw from numpy's global state: key it, then put it back."""
+
+    def __init__(self, stream: Stream, *dists: Any) -> None:
+        keyed = (FollowerContext,)
+        self.foreign = any(
+            d is not None and not isinstance(getattr(d, "ctx", None), keyed) for d in dists
+        )
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.foreign:
+            self.state = np.random.get_state()
+            np.random.seed(self.stream.getrandbits(32))
+
+    def __exit__(self, *exc: object) -> None:
+        if self.foreign:
+            np.random.set_state(self.state)

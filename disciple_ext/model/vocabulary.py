@@ -1,0 +1,275 @@
+"""A follower's tokens, and masks over them as boolean arrays that are built once.
+
+Masks are made once per (kind, argument) and shared: nothing here does per-vocabulary Python work
+on the hot path. This module needs numpy only, so that it also loads inside the sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TokenMask", "Vocabulary", "from_ids", "intersect", "missing_bytes"]
+
+BoolArray = NDArray[np.bool_]
+
+
+class TokenMask(AbstractSet[int]):
+    """An immutable set of token ids.
+
+    It is also a Python set of ints, so that code written for LLaMPPL's masks takes it.
+
+    Attributes:
+        array: read-only booleans, shape (vocabulary size,).
+        name: what a person calls it, for messages.
+    """
+
+    __slots__ = ("__weakref__", "array", "name")
+
+    def __init__(self, array: BoolArray, name: str = "mask") -> None:
+        array = np.ascontiguousarray(array, dtype=np.bool_)
+        array.setflags(write=False)
+        self.array = array
+        self.name = name
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, int | np.integer) and bool(
+            0 <= token < len(self.array) and self.array[token]
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self.array).tolist())
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.array))
+
+    # Identity, not content: masks are interned by the vocabulary, and are keys of caches.
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, TokenMask):
+            return bool(np.array_equal(self.array, other.array))
+        return NotImplemented if not isinstance(other, AbstractSet) else set(self) == other
+
+    def __and__(self, other: AbstractSet[object]) -> TokenMask:
+        return intersect(self, self._coerce(other))
+
+    __rand__ = __and__
+
+    def __or__(self, other: AbstractSet[object]) -> TokenMask:  # type: ignore[override]
+        return _union(self, self._coerce(other))
+
+    __ror__ = __or__
+
+    def __sub__(self, other: AbstractSet[object]) -> TokenMask:
+        return intersect(self, ~self._coerce(other))
+
+    def __rsub__(self, other: AbstractSet[object]) -> TokenMask:
+        return intersect(self._coerce(other), ~self)
+
+    def __invert__(self) -> TokenMask:
+        return _complement(self)
+
+    def _coerce(self, other: AbstractSet[object]) -> TokenMask:
+        return other if isinstance(other, TokenMask) else from_ids(other, len(self.array))
+
+    def __deepcopy__(self, memo: object) -> TokenMask:
+        return self  # immutable
+
+    def __repr__(self) -> str:
+        return f"<TokenMask {self.name}: {len(self)} of {len(self.array)}>"
+
+
+def from_ids(ids: Iterable[object], size: int, name: str = "tokens") -> TokenMask:
+    """A mask of the given token ids (ids outside the vocabulary are ignored)."""
+    array = np.zeros(size, dtype=np.bool_)
+    keep = [int(i) for i in ids if 0 <= int(i) < size]  # type: ignore[call-overload]
+    array[keep] = True
+    return TokenMask(array, name)
+
+
+@lru_cache(maxsize=1024)
+def intersect(a: TokenMask, b: TokenMask) -> TokenMask:
+    """The tokens in both masks; memoised by identity."""
+    if a is b:
+        return a
+    return TokenMask(a.array & b.array, f"{a.name} and {b.name}")
+
+
+@lru_cache(maxsize=1024)
+def _union(a: TokenMask, b: TokenMask) -> TokenMask:
+    return TokenMask(a.array | b.array, f"{a.name} or {b.name}")
+
+
+@lru_cache(maxsize=1024)
+def _complement(mask: TokenMask) -> TokenMask:
+    return TokenMask(~mask.array, f"not {mask.name}")
+
+
+class Vocabulary:
+    """The tokens of a follower.
+
+    Attributes:
+        tokens: bytes of each token; empty for special tokens and ids the tokenizer lacks.
+        size: length of the model's logits; may exceed the tokenizer's vocabulary.
+        special: ids that are no text: end of text, padding, roles, ids beyond the tokenizer.
+        eos: ids that end a text (a subset of ``special``).
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        *,
+        eos: Iterable[int],
+        special: Iterable[int] = (),
+        encode: Callable[[str], Sequence[int]],
+        size: int | None = None,
+    ) -> None:
+        self.size = size if size is not None else len(tokens)
+        self.eos = frozenset(int(i) for i in eos)
+        beyond = range(len(tokens), self.size)
+        self.special = frozenset(int(i) for i in special) | self.eos | frozenset(beyond)
+        padded = [*(bytes(t) for t in tokens), *(b"" for _ in beyond)][: self.size]
+        self.tokens = [b"" if i in self.special else t for i, t in enumerate(padded)]
+        self._encode = encode
+        self._n_tokenizer = min(len(tokens), self.size)
+        self._masks: dict[Hashable, TokenMask] = {}
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Token ids of ``text`` in the middle of a text: no BOS, no special token."""
+        return tuple(int(i) for i in self._encode(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of token ids; special tokens are empty, an unfinished code point is left out."""
+        data = b"".join(self.tokens[i] for i in ids)
+        cut = len(data) - _unfinished(data)
+        return data[:cut].decode("utf-8", errors="replace")
+
+    def __deepcopy__(self, memo: object) -> Vocabulary:
+        return self  # immutable but for its caches
+
+    # Masks ---------------------------------------------------------------------------------
+
+    def mask(self, key: Hashable, name: str, build: Callable[[], BoolArray]) -> TokenMask:
+        """The mask memoised under ``key``, built on first use."""
+        found = self._masks.get(key)
+        if found is None:
+            if len(self._masks) >= 2048:  # arguments may be unbounded: forget the oldest half
+                for old in list(self._masks)[:1024]:
+                    del self._masks[old]
+            found = self._masks[key] = TokenMask(build(), name)
+        return found
+
+    def where(self, key: Hashable, name: str, test: Callable[[str], bool]) -> TokenMask:
+        """The text tokens whose whole text passes ``test``; tokens cut inside a code point fail."""
+        return self.mask(key, name, lambda: self._from_text(test))
+
+    def _from_text(self, test: Callable[[str], bool]) -> BoolArray:
+        texts = self.texts
+        return np.fromiter(
+            (t is not None and bool(t) and test(t) for t in texts), np.bool_, count=self.size
+        )
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        """Text of each token; None where its bytes are not whole code points."""
+        out: list[str | None] = []
+        for token in self.tokens:
+            try:
+                out.append(token.decode("utf-8"))
+            except UnicodeDecodeError:
+                out.append(None)
+        return out
+
+    @cached_property
+    def exists(self) -> TokenMask | None:
+        """Ids the tokenizer knows, or None where these are all: extra logits are never drawn."""
+        if self._n_tokenizer == self.size:
+            return None
+        return TokenMask(np.arange(self.size) < self._n_tokenizer, "known tokens")
+
+    @cached_property
+    def text_mask(self) -> TokenMask:
+        """Tokens that are text: no special token, no end of text."""
+        return TokenMask(np.array([bool(t) for t in self.tokens]), "text")
+
+    @cached_property
+    def eos_mask(self) -> TokenMask:
+        """Tokens that end the text."""
+        return from_ids(self.eos, self.size, "end of text")
+
+    @cached_property
+    def by_lower(self) -> dict[str, list[int]]:
+        """Ids of the text tokens with a given lower-cased text."""
+        out: dict[str, list[int]] = {}
+        for i, text in enumerate(self.texts):
+            if text:
+                out.setdefault(text.lower(), []).append(i)
+        return out
+
+    def max_chars(self, budget: int, missing: int = 0) -> TokenMask:
+        """Tokens that keep within ``budget`` code points and keep the text valid UTF-8.
+
+        Args:
+            budget: code points left.
+            missing: bytes that an unfinished code point at the end of the text still needs. A
+                token that begins a code point counts it at once, so that room for it is left.
+        """
+        longest = int(self._code_points.max(initial=0))
+        budget = max(0, min(budget, longest))
+
+        def build() -> BoolArray:
+            lead = self._lead_bytes
+            whole = lead == self._lengths  # continuation bytes only
+            fits = (self._code_points <= budget) & (self._lengths > 0)
+            joins = (lead == missing) | (whole & (lead < missing))
+            return np.asarray(fits & joins)
+
+        return self.mask(("max_chars", budget, missing), f"at most {budget} characters", build)
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.array([len(t) for t in self.tokens])
+
+    @cached_property
+    def _lead_bytes(self) -> NDArray[np.int64]:
+        """Leading UTF-8 continuation bytes of each token."""
+        return np.array([_leading(t) for t in self.tokens])
+
+    @cached_property
+    def _code_points(self) -> NDArray[np.int64]:
+        """Code points that each token begins (continuation bytes begin none)."""
+        return np.array([sum(b & 0xC0 != 0x80 for b in t) for t in self.tokens])
+
+
+def _leading(token: bytes) -> int:
+    for i, byte in enumerate(token):
+        if byte & 0xC0 != 0x80:
+            return i
+    return len(token)
+
+
+def _unfinished(data: bytes | bytearray) -> int:
+    """Bytes at the end of ``data`` that begin a code point without finishing it (0 to 3)."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            need = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+            return back if back < need else 0
+    return 0
+
+
+def missing_bytes(data: bytes | bytearray) -> int:
+    """Bytes that an unfinished code point at the end of ``data`` still needs (0 to 3)."""
+    back = _unfinished(data)
+    if not back:
+        return 0
+    byte = data[-back]
+    return (4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2) - back

@@ -1,0 +1,213 @@
+"""Words, sentences and lines, drawn token by token: the units that programs count in.
+
+A word here is a run of ASCII letters that every word tokenizer takes for one word. That it ends
+is a draw like any other ("does the next token continue it?"), so the weights stay right.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import units
+from .masks import PunctuationMask, avoid_words, marks
+from .vocabulary import TokenMask, Vocabulary, from_ids, intersect
+
+__all__ = ["WordMethods"]
+
+LONGEST_WORD = 20
+"""Letters after which a word is ended: beyond it small models write debris."""
+
+_LETTERS = frozenset(string.ascii_letters)
+
+if TYPE_CHECKING:
+    from .context import FollowerContext, Token
+    from .masks import MaskStack
+
+
+class WordMethods:
+    """The text units of :class:`BaseModel`."""
+
+    if TYPE_CHECKING:
+        context: FollowerContext
+        masks: MaskStack
+
+        @property
+        def text(self) -> str: ...
+        def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
+        async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool: ...
+        async def _draw(self, support: TokenMask | None) -> Token: ...
+        async def _observe_mask(self, mask: TokenMask) -> None: ...
+        async def next_token(self) -> Token: ...
+        async def wants(self, chars: str) -> bool: ...
+
+    async def wants_word(self, word: str) -> bool:
+        """Does the next token begin this word? A draw, weight corrected, pending.
+
+        After True, write the word with ``await self.force(" " + word)``.
+        """
+        vocabulary = self.context.follower.vocabulary
+        spaced = bool(self.text) and not self.text[-1].isspace()
+        first = vocabulary.encode(" " + word if spaced else word)[:1]
+        mask = vocabulary.mask(
+            ("begins", first),
+            f"the beginning of {word!r}",
+            lambda: from_ids(first, vocabulary.size).array,
+        )
+        return await self._branch(mask, self._allowed(vocabulary.text_mask))
+
+    async def next_word(
+        self,
+        max_chars: int | None = None,
+        min_chars: int = 1,
+        avoid: Iterable[str] = (),
+        punctuation: str = ",",
+        capital: bool = False,
+    ) -> str:
+        """Draw one word, with the space before it where the text needs one.
+
+        The word may follow one of the ``punctuation`` marks. That the word is over stays
+        pending, so the token after it does not continue it.
+
+        Args:
+            max_chars: letters it may have at most.
+            min_chars: letters it must have at least.
+            avoid: words it may not be, any case.
+            punctuation: marks that may stand before it (none at the start of a text or line).
+            capital: whether its first letter must be a capital.
+
+        Returns:
+            The bare word.
+        """
+        vocabulary = self.context.follower.vocabulary
+        banned = units.SPLIT_WORDS | {w.lower() for w in avoid}
+        longest = min(max_chars or LONGEST_WORD, LONGEST_WORD)
+        spaced = bool(self.text) and not self.text[-1].isspace()
+        start = _starts(vocabulary, spaced, longest, capital)
+        start = _without(start, vocabulary, banned, spaced)
+        if spaced and punctuation and self.text[-1].isalnum():
+            token = await self._draw(start | marks(vocabulary, punctuation))
+            if token in punctuation:
+                token = await self._draw(start)
+        else:
+            token = await self._draw(start)
+        word = token.strip()
+        while True:
+            more = _continues(vocabulary, longest - len(word))
+            rest = avoid_words(vocabulary, word, banned)
+            more = more if rest is None else intersect(more, rest)
+            given = self._allowed(vocabulary.text_mask)
+            possible = more if given is None else intersect(more, given)
+            may_end = len(word) >= min_chars and word.lower() not in banned
+            if may_end and not possible:
+                await self._observe_mask(~letters(vocabulary))
+                return word
+            if may_end and not await self._branch(letters(vocabulary), given):
+                return word
+            word += await self._draw(more)
+
+    async def end_sentence(self, marks: str = ".!?") -> str:
+        """Draw the mark that ends the sentence; returns it."""
+        async with PunctuationMask(self, marks):  # type: ignore[arg-type]
+            return str(await self.next_token())
+
+    async def next_sentence(
+        self,
+        min_words: int = 1,
+        max_words: int = 40,
+        avoid: Iterable[str] = (),
+        max_word_chars: int | None = None,
+        marks: str = ".!?",
+    ) -> str:
+        """Draw one sentence: a capital, words, a mark, where every splitter agrees on its end.
+
+        A sentence that has begun (after ``force(" The")``, say) goes on, and the words that it
+        has count. It ends where the follower wants it to, from ``min_words`` on, and at ``max_words`` at
+        the latest.
+
+        Returns:
+            The sentence, without the space before it.
+
+        Raises:
+            ValueError: ``max_words`` is smaller than ``min_words`` or than 1.
+        """
+        if max_words < max(1, min_words):
+            raise ValueError(f"max_words={max_words} leaves no room for min_words={min_words}")
+        avoid = tuple(avoid)
+        begun = _open_sentence(self.text)
+        begin = len(self.text) - len(begun)
+        words = len(units.words(begun))
+        while True:
+            await self.next_word(max_word_chars, avoid=avoid, capital=not words)
+            words += 1
+            safe = units.ends_safely(self.text)
+            if words >= max_words:
+                # "!" and "?" end a sentence for every splitter, a full stop not always.
+                await self.end_sentence(marks if safe else marks.replace(".", "") or "!")
+                break
+            if words >= min_words and safe and await self.wants(marks):
+                await self.end_sentence(marks)
+                break
+        return self.text[begin:].strip()
+
+    async def next_line(
+        self, min_words: int = 1, max_words: int = 30, avoid: Iterable[str] = ()
+    ) -> str:
+        """Draw the words of one line, up to and not including the line break; returns it."""
+        begin, avoid = len(self.text), tuple(avoid)
+        for words in range(1, max_words + 1):
+            await self.next_word(avoid=avoid, capital=words == 1)
+            if min_words <= words < max_words and await self.wants("\n"):
+                break
+        return self.text[begin:].strip()
+
+
+def _open_sentence(text: str) -> str:
+    """The part of the text after its last end mark: a sentence that has begun, or nothing."""
+    return text[max(text.rfind(mark) for mark in ".!?\n") + 1 :]
+
+
+def letters(vocabulary: Vocabulary) -> TokenMask:
+    """Tokens that go on with a word: letters, and nothing else."""
+    return vocabulary.where(("letters",), "letters", _LETTERS.issuperset)
+
+
+def _continues(vocabulary: Vocabulary, room: int) -> TokenMask:
+    room = max(0, min(room, LONGEST_WORD))
+    return vocabulary.where(
+        ("continues", room),
+        f"at most {room} letters",
+        lambda text: len(text) <= room and _LETTERS.issuperset(text),
+    )
+
+
+def _starts(vocabulary: Vocabulary, spaced: bool, longest: int, capital: bool) -> TokenMask:
+    def test(text: str) -> bool:
+        word = text[1:] if spaced else text
+        return (
+            text.startswith(" ") == spaced
+            and 0 < len(word) <= longest
+            and _LETTERS.issuperset(word)
+            and (word[0].isupper() or not capital)
+        )
+
+    name = f"a word of at most {longest} letters" + (", capitalised" if capital else "")
+    return vocabulary.where(("starts", spaced, longest, capital), name, test)
+
+
+def _without(
+    start: TokenMask, vocabulary: Vocabulary, banned: frozenset[str] | set[str], spaced: bool
+) -> TokenMask:
+    """``start`` without the tokens that are a banned word as they stand."""
+    banned = frozenset(banned)
+
+    def build() -> np.ndarray[Any, np.dtype[np.bool_]]:
+        array = start.array.copy()
+        for word in banned:
+            array[vocabulary.by_lower.get(" " + word if spaced else word, [])] = False
+        return array
+
+    return vocabulary.mask(("without", start, banned), start.name, build)

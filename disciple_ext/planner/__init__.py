@@ -1,0 +1,1 @@
+"""From a task, and what went wrong before, to a program."""

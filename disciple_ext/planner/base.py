@@ -1,0 +1,66 @@
+"""What a planner is: a task, and what went wrong before, to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..program import Program
+from ..result import Usage
+from ..task import Task
+
+__all__ = ["Feedback", "Plan", "Planner"]
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One failed attempt, as the planner is told of it.
+
+    Attributes:
+        program: the program that failed.
+        error: what happened, in one or a few lines.
+        traceback: the traceback cut to the program's own lines, or the empty string.
+        attempt: number of the attempt, from 1.
+    """
+
+    program: Program
+    error: str
+    traceback: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A planner's answer.
+
+    Attributes:
+        program: the program to run.
+        usage: the planner's tokens.
+    """
+
+    program: Program
+    usage: Usage = field(default_factory=Usage)
+
+
+class Planner(Protocol):
+    """Writes inference programs.
+
+    Attributes:
+        name: such as ``"expert"`` or ``"openai:gpt-4o"``; kept with each program.
+    """
+
+    name: str
+
+    async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
+        """Write a program for ``task``.
+
+        Args:
+            task: what is asked for.
+            feedback: the failed attempts so far, oldest first.
+
+        Raises:
+            PlannerError: there is no program to be had.
+            TaskNotUnderstood: this planner cannot read the task.
+        """
+        ...

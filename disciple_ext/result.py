@@ -1,0 +1,167 @@
+"""What a run gives back: particles with weights, the answer drawn from them, and how it came."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["Attempt", "Particle", "Result", "Usage"]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Particle:
+    """One finished particle.
+
+    Attributes:
+        text: the text it wrote (the partial text where it did not end).
+        log_weight: natural log of its weight; ``-inf`` unless it ``ended``.
+        weight: its share of the total weight, in [0, 1]; 0 for all if every weight is zero.
+        check: verdict of the program's ``check``, or None where it has none or was not asked.
+        finish_reason: ``ended``, ``condition_false``, ``impossible_mask``, ``max_tokens``,
+            ``max_steps``, ``timeout`` or ``error``.
+        reason: the same for a person: masks in force, text, program line.
+        tokens: tokens of text drawn or forced.
+        log_prob: natural log-probability of the text under the follower's prior prompt, end of
+            text not counted, or None where it was not recorded.
+    """
+
+    text: str
+    log_weight: float
+    weight: float
+    check: bool | None
+    finish_reason: str
+    reason: str
+    tokens: int
+    log_prob: float | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was spent: planner tokens by price class, follower tokens, forward passes."""
+
+    planner_input: int = 0
+    planner_cached: int = 0
+    planner_output: int = 0
+    follower_tokens: int = 0
+    forwards: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Sum, field by field."""
+        mine, theirs = asdict(self), asdict(other)
+        return Usage(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One program of the outer loop and what became of it.
+
+    Attributes:
+        program: source of the program, or the empty string where the planner gave none.
+        outcome: ``ok``, or the name of the error's class.
+        error: message of the error, or None.
+        traceback: traceback cut to the program's lines, or the empty string.
+        seconds: wall-clock seconds of the run.
+    """
+
+    program: str
+    outcome: str
+    error: str | None = None
+    traceback: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of :func:`disciple_ext.self_steer`.
+
+    Attributes:
+        text: one particle's text, drawn in proportion to the weights among particles whose
+            check passed, if any did, else among all; None where no particle is alive.
+        text_rule: how ``text`` was drawn: ``weighted_passing``, ``weighted_all`` or ``none``.
+        check: verdict of the program's check on ``text``.
+        verified: verdict of the task's own verifier on ``text``, or None without one.
+        particles: every particle, dead ones included, in the sampler's order.
+        log_evidence: natural log of the estimated evidence; None where a method has none.
+        ess: effective sample size of the final weights, in [0, n].
+        program: ``source``, ``planner`` and ``hash`` of the program that ran.
+        attempts: every program tried, in order.
+        usage: tokens and forwards.
+        cost: US dollars, or None where a price is unknown.
+        seed: seed of the run.
+        sandbox: the level asked for and the level witnessed.
+        timings: wall-clock seconds by phase.
+    """
+
+    text: str | None
+    text_rule: str
+    check: bool | None
+    verified: bool | None
+    particles: tuple[Particle, ...]
+    log_evidence: float | None
+    ess: float
+    program: dict[str, str]
+    attempts: tuple[Attempt, ...]
+    usage: Usage
+    cost: float | None
+    seed: int
+    sandbox: dict[str, Any]
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """True where the answer passed every check there was (and there is an answer)."""
+        return self.text is not None and self.check is not False and self.verified is not False
+
+    @property
+    def best(self) -> Particle | None:
+        """The particle with the largest weight among those alive, or None."""
+        alive = [p for p in self.particles if p.log_weight > -math.inf]
+        return max(alive, key=lambda p: p.log_weight, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON-safe data, schema 1 (minus infinity is the string ``"-inf"``)."""
+        data: dict[str, Any] = {"schema": SCHEMA, **_json_safe(asdict(self))}
+        return data
+
+    def to_json(self) -> str:
+        """The result as one line of JSON."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Result:
+        """Read back what :meth:`to_dict` wrote.
+
+        Raises:
+            ValueError: the data are of another schema.
+        """
+        if data.get("schema") != SCHEMA:
+            raise ValueError(f"result schema {data.get('schema')!r}; this version reads {SCHEMA}")
+        fields = {k: v for k, v in data.items() if k != "schema"}
+        fields["particles"] = tuple(
+            Particle(**{k: _number(k, v) for k, v in p.items()}) for p in fields["particles"]
+        )
+        fields["attempts"] = tuple(Attempt(**a) for a in fields["attempts"])
+        fields["usage"] = Usage(**fields["usage"])
+        fields["log_evidence"] = _number("log_evidence", fields["log_evidence"])
+        return cls(**fields)
+
+
+_LOGS = {"log_weight", "log_evidence", "log_prob"}
+
+
+def _number(name: str, value: Any) -> Any:
+    return float(value) if name in _LOGS and value is not None else value
+
+
+def _json_safe(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: _json_safe(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_safe(v) for v in value]
+    return value

@@ -1,0 +1,1 @@
+"""Inference algorithms over particles."""

@@ -1,0 +1,320 @@
+"""What a sampler gets and gives: :class:`Run` in, :class:`Population` out.
+
+A sampler is an object with a ``name``, a ``kind`` and one method::
+
+    async def __call__(self, run: Run, n: int) -> Population: ...
+
+``kind`` is ``"weighted"`` (properly weighted: for every test function f and any N, the
+expectation of evidence times the weighted average of f is the unnormalised target's integral of
+f) or ``"search"`` (good candidates, nothing promised).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from llamppl.modeling import Model
+
+from ..errors import ProgramCrashed, SamplerError
+from ..task import Limits
+from ..trace.events import (
+    Event,
+    Observer,
+    ParticleFinished,
+    ParticleState,
+    Resampled,
+    StepDone,
+    WeightChange,
+)
+from . import weights as weighting
+
+__all__ = ["Kind", "Population", "Run", "Sampler"]
+
+Kind = Literal["weighted", "search"]
+
+
+@dataclass(frozen=True)
+class Population:
+    """Finished particles.
+
+    Attributes:
+        particles: every particle, dead ones included (their log weight is -inf).
+        log_evidence: natural log of the estimated evidence, or None where there is none.
+    """
+
+    particles: tuple[Model, ...]
+    log_evidence: float | None
+
+
+class Sampler(Protocol):
+    """An inference algorithm over particles."""
+
+    name: str
+    kind: Kind
+
+    async def __call__(self, run: Run, n: int) -> Population:
+        """Run ``n`` particles to their end."""
+        ...
+
+
+class Run:
+    """One execution of a program: makes particles, steps them together, holds the limits.
+
+    All randomness of a sampler comes from :attr:`rng`; all of a particle from its own stream.
+
+    Attributes:
+        limits: step, token and time limits.
+        rng: numpy generator of the sampler, seeded by the run's seed.
+        steps: steps made so far.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Model],
+        *,
+        seed: int,
+        limits: Limits,
+        deadline: float = math.inf,
+        observers: Sequence[Observer] = (),
+        tokens: Callable[[], int] = lambda: 0,
+        explain: Callable[[Exception, Model, int, int], ProgramCrashed] | None = None,
+    ) -> None:
+        """Set up a run.
+
+        Args:
+            make: makes the particle of a given index, its ``__init__`` included.
+            seed: seed of everything.
+            limits: step, token and time limits.
+            deadline: ``time.monotonic()`` at which the run must be over.
+            observers: called with each event.
+            tokens: follower tokens used so far, for events.
+            explain: turns an exception of a program into the error to raise.
+        """
+        self.limits = limits
+        self.rng = np.random.default_rng([int(seed), 0xD15C])
+        self.steps = 0
+        self._make = make
+        self._deadline = deadline
+        self._observers = tuple(observers)
+        self._tokens = tokens
+        self._explain = explain
+        self._made = 0
+        self._index: dict[int, int] = {}
+        self._reported: set[int] = set()
+
+    # What a sampler calls -----------------------------------------------------------------
+
+    async def spawn(self, n: int) -> list[Model]:
+        """Make ``n`` particles, each with an ``__init__`` of its own (Algorithm 2, line 3)."""
+        particles = []
+        for _ in range(n):
+            particle = await self._guard(lambda: self._build(self._made), None, self._made)
+            self._index[id(particle)] = self._made
+            self._made += 1
+            particles.append(particle)
+        await asyncio.gather(*(p.start() for p in particles))
+        return particles
+
+    async def step(self, particles: Sequence[Model]) -> None:
+        """Step every particle that has not finished, all together; finished ones are left alone.
+
+        A particle beyond the step limit ends with weight zero. When the time is up, all that
+        have not finished do.
+
+        Raises:
+            ProgramCrashed: the program raised.
+            SamplerError: a weight became NaN.
+        """
+        running = [p for p in particles if not p.done_stepping()]
+        self.steps += 1
+        for particle in running:
+            if hasattr(particle, "changes"):
+                particle.changes = []
+            particle.untwist()
+        before = [(_log_prior(p), _log_proposal(p)) for p in particles]
+        if self.steps > self.limits.max_steps:
+            for particle in running:
+                _kill(particle, "max_steps", f"no end after {self.limits.max_steps} steps")
+        else:
+            await self._step_all(running, particles)
+        for particle in particles:
+            if math.isnan(particle.weight) or particle.weight == math.inf:
+                raise SamplerError(f"a particle's log weight is {particle.weight}")
+        self._report(particles, before)
+
+    def clone(self, particle: Model) -> Model:
+        """An independent copy of a particle, with randomness of its own."""
+        twin = copy.deepcopy(particle)
+        self._index[id(twin)] = self._index.get(id(particle), 0)
+        return twin
+
+    def resample(self, particles: Sequence[Model], ancestors: Sequence[int]) -> list[Model]:
+        """Replace particles by clones of their ancestors; weights are left for the sampler.
+
+        The first offspring of a particle is the particle itself; only the others are copies.
+        """
+        taken: set[int] = set()
+        out = []
+        for ancestor in (int(a) for a in ancestors):
+            particle = particles[ancestor]
+            out.append(self.clone(particle) if ancestor in taken else particle)
+            taken.add(ancestor)
+        self._emit(
+            Resampled(
+                self.steps,
+                tuple(int(a) for a in ancestors),
+                weighting.ess([p.weight for p in particles]),
+            )
+        )
+        for index, particle in enumerate(out):
+            self._index[id(particle)] = index
+        return out
+
+    async def check(self, particle: Model) -> bool | None:
+        """The program's ``check`` on a particle's text; None where the program has none.
+
+        Raises:
+            ProgramCrashed: ``check`` raised.
+        """
+        index = self._index.get(id(particle), 0)
+        outcome = await self._guard(lambda: _verdict(particle), particle, index)
+        return None if outcome is None else bool(outcome)
+
+    def reject(self, particle: Model, reason: str) -> None:
+        """End a finished particle with weight zero, after all."""
+        _kill(particle, "condition_false", reason)
+
+    def restart_steps(self) -> None:
+        """Count steps anew, for particles spawned later: the limit holds for each of them."""
+        self.steps = 0
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the wall-clock limit has passed."""
+        return time.monotonic() >= self._deadline
+
+    def close(self, particles: Sequence[Model]) -> None:
+        """End whatever has not finished, with weight zero."""
+        for particle in particles:
+            if not particle.done_stepping():
+                _kill(particle, "timeout", f"the time limit of {self.limits.timeout:g} s passed")
+
+    # Inside -------------------------------------------------------------------------------
+
+    async def _step_all(self, running: Sequence[Model], particles: Sequence[Model]) -> None:
+        tasks = [asyncio.ensure_future(self._step_one(p)) for p in running]
+        if not tasks:
+            return
+        left = None if self._deadline == math.inf else max(0.0, self._deadline - time.monotonic())
+        try:
+            done, pending = await asyncio.wait(
+                tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION
+            )
+        finally:
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        if pending:
+            self.close(particles)
+
+    async def _step_one(self, particle: Model) -> None:
+        await self._guard(particle.step, particle, self._index.get(id(particle), 0))
+
+    async def _build(self, index: int) -> Model:
+        return self._make(index)
+
+    async def _guard(
+        self, action: Callable[[], Awaitable[Any]], particle: Model | None, index: int
+    ) -> Any:
+        try:
+            return await action()
+        except Exception as error:
+            if self._explain is None:
+                raise
+            raise self._explain(error, particle, index, self.steps) from error
+
+    def _report(
+        self, particles: Sequence[Model], before: Sequence[tuple[float, float]]
+    ) -> None:
+        if not self._observers:
+            return
+        for index, particle in enumerate(particles):
+            if particle.done_stepping() and id(particle) not in self._reported:
+                self._reported.add(id(particle))
+                self._emit(
+                    ParticleFinished(
+                        index,
+                        self.steps,
+                        str(particle),
+                        particle.weight,
+                        getattr(particle, "finish_reason", None) or "ended",
+                        getattr(particle, "reason", ""),
+                    )
+                )
+        log_weights = [p.weight for p in particles]
+        best = max(particles, key=lambda p: float(p.weight), default=None)
+        self._emit(
+            StepDone(
+                step=self.steps,
+                alive=sum(not p.done_stepping() for p in particles),
+                finished=sum(p.done_stepping() and p.weight > -math.inf for p in particles),
+                ess=weighting.ess(log_weights),
+                best_text=str(best) if best is not None else "",
+                tokens=self._tokens(),
+                particles=tuple(
+                    _state(p, *b) for p, b in zip(particles, before, strict=True)
+                ),
+            )
+        )
+
+    def _emit(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
+
+
+def _kill(particle: Any, finish_reason: str, reason: str) -> None:
+    if hasattr(particle, "die"):
+        particle.die(finish_reason, reason)
+    else:  # a plain llamppl.Model
+        particle.weight, particle.finished = -math.inf, True
+        particle.finish_reason, particle.reason = finish_reason, reason
+
+
+async def _verdict(particle: Any) -> Any:
+    check = getattr(particle, "check", None)
+    if check is None:
+        return None
+    outcome = check(str(particle))
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+def _log_prior(particle: Any) -> float:
+    return float(getattr(particle, "log_prior", 0.0))
+
+
+def _log_proposal(particle: Any) -> float:
+    return float(getattr(particle, "log_proposal", 0.0))
+
+
+def _state(particle: Any, log_prior: float, log_proposal: float) -> ParticleState:
+    return ParticleState(
+        text=str(particle),
+        log_weight=float(particle.weight),
+        log_prior=_log_prior(particle) - log_prior,
+        log_proposal=_log_proposal(particle) - log_proposal,
+        changes=tuple(WeightChange(*c) for c in getattr(particle, "changes", ())),
+        hint=getattr(particle, "hint_text", ""),
+        finished=particle.done_stepping(),
+        line=getattr(particle, "line", None),
+    )

@@ -1,0 +1,1 @@
+"""From a program's source to a running program."""

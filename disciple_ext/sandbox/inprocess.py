@@ -1,0 +1,84 @@
+"""Run programs in this process: the level ``none``, and the package's own programs.
+
+All runs share one event loop in one background thread, so that they work from notebooks and
+threads alike and their requests share batches. A watchdog holds each run to its deadline, even
+inside ``while True: pass``; a loop in C code is beyond it. This is no security boundary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+import time
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+__all__ = ["Deadline", "start"]
+
+T = TypeVar("T")
+
+_GRACE = 0.2
+"""Seconds that the loop has to answer after a deadline before it is taken to hang."""
+
+
+class Deadline(BaseException):
+    """Raised inside a program that does not give the loop back when its time is up."""
+
+
+class _Loop:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._run, name="disciple-runs", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        while True:
+            try:
+                self.loop.run_forever()
+                return
+            except Deadline:  # it hit the loop's own code: the tasks it holds go on
+                continue
+
+    def watch(self, deadline: float, over: threading.Event) -> None:
+        """Interrupt whatever hangs the loop after ``deadline``, until the run is over."""
+        if over.wait(max(0.0, deadline - time.monotonic())):
+            return
+        while not over.is_set():
+            answered = threading.Event()
+            self.loop.call_soon_threadsafe(answered.set)
+            if not answered.wait(_GRACE) and not over.is_set():
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Deadline)
+                )
+            over.wait(_GRACE)
+
+
+_lock = threading.Lock()
+_shared: _Loop | None = None
+
+
+def start(work: Coroutine[Any, Any, T], deadline: float) -> Future[T]:
+    """Start a run on the shared loop; cancelling the future cancels the run.
+
+    Args:
+        work: the run.
+        deadline: ``time.monotonic()`` after which a program that hangs is interrupted.
+    """
+    global _shared
+    with _lock:
+        if _shared is None or not _shared.thread.is_alive():
+            _shared = _Loop()
+        loop = _shared
+    over = threading.Event()
+    future = asyncio.run_coroutine_threadsafe(work, loop.loop)
+    future.add_done_callback(lambda _: over.set())
+    watchdog = threading.Thread(
+        target=loop.watch, args=(deadline, over), name="disciple-watchdog", daemon=True
+    )
+    watchdog.start()
+    return future

@@ -1,0 +1,114 @@
+"""From a program's source to its class, and from its exceptions to readable errors."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import traceback
+from typing import Any
+
+from ..errors import DiscipleError, ProgramCrashed, ProgramRejected
+from ..model import units
+from ..model.base import PROGRAM_FILE, BaseModel
+from ..model.context import FollowerContext, Token
+
+__all__ = ["crash", "load", "namespace"]
+
+
+def namespace(extra: dict[str, Any]) -> dict[str, Any]:
+    """The names a program finds: the model, masks and patterns, units, LLaMPPL, a few modules."""
+    import itertools
+    import json
+    import math
+    import re
+    import string
+
+    import llamppl.distributions as distributions
+    from llamppl.modeling import Model, SubModel, submodel
+
+    return {
+        "__builtins__": builtins,
+        "__name__": "disciple_program",
+        "BaseModel": BaseModel,
+        "FollowerContext": FollowerContext,
+        "Model": Model,
+        "SubModel": SubModel,
+        "submodel": submodel,
+        "Token": Token,
+        "Bernoulli": distributions.Bernoulli,
+        "Geometric": distributions.Geometric,
+        "LogCategorical": distributions.LogCategorical,
+        "units": units,
+        "itertools": itertools,
+        "json": json,
+        "math": math,
+        "re": re,
+        "string": string,
+        **extra,
+    }
+
+
+def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
+    """Run a program's source and return its ``InferenceModel``.
+
+    Args:
+        source: the program.
+        extra: names of masks and patterns to put beside the built-in ones.
+
+    Raises:
+        ProgramRejected: it does not parse, or defines no usable ``InferenceModel``.
+        ProgramCrashed: its module-level code raised.
+    """
+    try:
+        code = compile(source, PROGRAM_FILE, "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f" in line {line}" if line else ""
+        raise ProgramRejected(
+            f"the program does not parse{where}: {getattr(error, 'msg', error)}", line=line
+        ) from error
+    names = namespace(extra)
+    try:
+        exec(code, names)
+    except Exception as error:
+        raise crash(error, source) from error
+    model = names.get("InferenceModel")
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise ProgramRejected(
+            "the program defines no 'class InferenceModel(BaseModel)'; that is the class that is run"
+        )
+    if not inspect.iscoroutinefunction(inspect.unwrap(model.step)) or model.step is BaseModel.step:
+        raise ProgramRejected("InferenceModel has no 'async def step(self)'")
+    return model
+
+
+def crash(
+    error: Exception,
+    source: str,
+    *,
+    particle: int | None = None,
+    step: int | None = None,
+    text: str | None = None,
+) -> DiscipleError:
+    """The error to raise for an exception inside a program (our own errors stay as they are)."""
+    if isinstance(error, DiscipleError):
+        return error
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == PROGRAM_FILE]
+    lines = source.splitlines()
+    shown = []
+    for frame in frames:
+        number = frame.lineno or 0
+        code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        shown.append(f"  line {number}, in {frame.name}\n    {code}")
+    line = frames[-1].lineno if frames else None
+    what = f"{type(error).__name__}: {error}"
+    where = f"in line {line}" if line else "outside its own lines"
+    at = f", particle {particle}, step {step}" if particle is not None else ""
+    return ProgramCrashed(
+        f"the program raised {what} ({where}{at})",
+        line=line,
+        traceback="\n".join(["Traceback (the program's own lines):", *shown, what]),
+        particle=particle,
+        step=step,
+        text=text,
+    )

@@ -1,0 +1,479 @@
+"""The outer loop: a task to a program to an answer (the paper's Algorithm 1).
+
+This is the only place where planner, sandbox, sampler and follower meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .errors import (
+    DiscipleError,
+    LimitExceeded,
+    NoParticleAlive,
+    ProgramCrashed,
+    ProgramError,
+    SandboxUnavailable,
+    UsageError,
+)
+from .model.base import BaseModel
+from .model.context import FollowerContext
+from .model.requests import Follower
+from .model.stream import Stream
+from .planner.base import Feedback, Planner
+from .plugins import Registry, load_plugins
+from .program import Program
+from .result import Attempt, Particle, Result, Usage
+from .samplers import weights
+from .samplers.base import Population, Run, Sampler
+from .sandbox import inprocess, loader
+from .task import Limits, Task, Verifier
+from .trace.events import (
+    AttemptFailed,
+    AttemptStarted,
+    Event,
+    Observer,
+    PlannerAnswered,
+    RunFinished,
+    RunStarted,
+)
+from .verify import verify
+
+__all__ = ["arun_program", "aself_steer", "run_program", "self_steer"]
+
+LEVELS = ("landlock+seccomp", "seccomp", "process", "none")
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Everything but the task and the program."""
+
+    follower: Follower
+    sampler: Sampler
+    seed: int
+    sandbox: str | None
+    observers: tuple[Observer, ...]
+    patterns: dict[str, Any]
+
+
+def self_steer(task: str | Task, **options: Any) -> Result:
+    """Write what ``task`` asks for. The synchronous form of :func:`aself_steer`."""
+    return asyncio.run(aself_steer(task, **options)) if not _in_loop() else _elsewhere(
+        lambda: asyncio.run(aself_steer(task, **options))
+    )
+
+
+def run_program(program: Program | str, task: str | Task = "(none)", **options: Any) -> Result:
+    """Run a given program. The synchronous form of :func:`arun_program`."""
+    return asyncio.run(arun_program(program, task, **options)) if not _in_loop() else _elsewhere(
+        lambda: asyncio.run(arun_program(program, task, **options))
+    )
+
+
+async def aself_steer(
+    task: str | Task,
+    *,
+    planner: str | Planner = "expert",
+    follower: Any = "embedded",
+    sampler: str | Sampler = "smc",
+    n: int | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    max_tokens: int | None = None,
+    retries: int = 3,
+    sandbox: str | None = None,
+    verify: Verifier | None = None,
+    on_event: Observer | None = None,
+    registry: Registry | None = None,
+) -> Result:
+    """Write what ``task`` asks for: plan, run, and tell the planner what went wrong.
+
+    Args:
+        task: what to write, in plain language, or a :class:`Task` with limits of its own.
+        planner: ``"expert"`` (offline), ``"openai:MODEL"``, or a :class:`Planner`.
+        follower: ``"embedded"``, ``"hf:ID_OR_PATH"``, a Follower, or a loaded ``CachedCausalLM``
+            or ``AsyncLM``.
+        sampler: ``"smc"``, ``"is"``, ``"rs"``, a plugin's name, or a :class:`Sampler`.
+        n: particles; 32 unless the task says otherwise.
+        seed: seed of every draw: one seed gives one result on one machine.
+        timeout: wall-clock seconds for one run of a program; 120 unless the task says otherwise.
+        max_tokens: tokens of text a particle may have, or None for what the program says.
+        retries: programs in all, the first included (R in Algorithm 1).
+        sandbox: a level, or None for the strongest that this version can give the program.
+        verify: the user's own verifier of an answer; see :class:`Task`.
+        on_event: called with each event of the run.
+        registry: plugins to use; the installed ones where it is None.
+
+    Returns:
+        The result of the first program whose run succeeds, or the last one's where the task's
+        verifier rejects every answer.
+
+    Raises:
+        UsageError: an argument is wrong, or the planner cannot read the task.
+        PlannerError: the planner gave no program.
+        ProgramError: every program failed; the last one's error.
+        LimitExceeded: time ran out before any particle ended.
+        FollowerError: the follower cannot be loaded or evaluated.
+        SandboxUnavailable: the sandbox level cannot be had.
+    """
+    task = _task(task, n, timeout, max_tokens, verify)
+    if retries < 1:
+        raise UsageError(f"retries must be at least 1, not {retries}")
+    registry = registry or load_plugins()
+    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    setting = _setting(registry, None, sampler, seed, sandbox, on_event)
+    feedback: list[Feedback] = []
+    attempts: list[Attempt] = []
+    usage = Usage()
+    rejected: Result | None = None
+    planning = 0.0
+    for attempt in range(1, retries + 1):
+        _emit(setting, AttemptStarted(attempt, retries))
+        begun = time.monotonic()
+        plan = await chosen.plan(task, tuple(feedback))
+        planning += time.monotonic() - begun
+        usage += plan.usage
+        _emit(setting, PlannerAnswered(attempt, plan.program.source, time.monotonic() - begun))
+        if setting.follower is None:  # loaded only once there is something to run
+            setting = replace(setting, follower=await _load(registry, follower))
+        begun = time.monotonic()
+        try:
+            # Another attempt with the same program must not repeat the same draws.
+            tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
+            result = await _run(plan.program, task, tried)
+            result = _verified(result, task)
+        except (ProgramError, LimitExceeded) as error:
+            attempts.append(_failed(plan.program, error, time.monotonic() - begun))
+            _emit(setting, AttemptFailed(attempt, str(error), type(error).__name__))
+            feedback.append(_feedback(plan.program, error, attempt))
+            if attempt == retries and rejected is None:
+                error.attempts = tuple(attempts)  # type: ignore[union-attr]
+                raise
+            continue
+        attempts.append(
+            Attempt(plan.program.source, "ok", seconds=round(time.monotonic() - begun, 3))
+        )
+        rejected = replace(
+            result,
+            attempts=tuple(attempts),
+            usage=usage + result.usage,
+            seed=seed,
+            timings={"planning": round(planning, 3), **result.timings},
+        )
+        if result.verified is not False:
+            return rejected
+        why = f"the user's verifier rejected the answer {result.text!r}"
+        _emit(setting, AttemptFailed(attempt, why, "rejected"))
+        feedback.append(Feedback(plan.program, why, "", attempt))
+    assert rejected is not None
+    return replace(rejected, attempts=tuple(attempts), usage=usage + rejected.usage)
+
+
+async def arun_program(
+    program: Program | str,
+    task: str | Task = "(none)",
+    *,
+    follower: Any = "embedded",
+    sampler: str | Sampler = "smc",
+    n: int | None = None,
+    seed: int = 0,
+    timeout: float | None = None,
+    max_tokens: int | None = None,
+    sandbox: str | None = None,
+    verify: Verifier | None = None,
+    on_event: Observer | None = None,
+    registry: Registry | None = None,
+) -> Result:
+    """Run a given program on ``task``; arguments and errors as for :func:`aself_steer`."""
+    task = _task(task, n, timeout, max_tokens, verify)
+    if isinstance(program, str):
+        program = Program(program)
+    registry = registry or load_plugins()
+    setting = _setting(registry, None, sampler, seed, sandbox, on_event)
+    _level(program, sandbox)
+    setting = replace(setting, follower=await _load(registry, follower))
+    begun = time.monotonic()
+    result = _verified(await _run(program, task, setting), task)
+    done = Attempt(program.source, "ok", seconds=round(time.monotonic() - begun, 3))
+    return replace(result, attempts=(done,))
+
+
+# One run ------------------------------------------------------------------------------------
+
+
+async def _run(program: Program, task: Task, setting: _Setting) -> Result:
+    level = _level(program, setting.sandbox)
+    deadline = time.monotonic() + task.limits.timeout
+    future = inprocess.start(_execute(program, task, setting, level, deadline), deadline)
+    try:
+        return await asyncio.wrap_future(future)
+    except inprocess.Deadline:
+        raise _out_of_time(task, deadline) from None
+    except asyncio.CancelledError:
+        future.cancel()
+        raise
+
+
+async def _execute(
+    program: Program, task: Task, setting: _Setting, level: str, deadline: float
+) -> Result:
+    begun = time.monotonic()
+    follower = setting.follower
+    before = (getattr(follower, "tokens", 0), getattr(follower, "forwards", 0))
+    model = loader.load(program.source, setting.patterns)
+
+    def make(index: int) -> BaseModel:
+        return _particle(model, task, follower, setting.seed, index)
+
+    def explain(error: Exception, particle: Any, index: int, step: int) -> DiscipleError:
+        text = str(particle) if particle is not None else None
+        return loader.crash(error, program.source, particle=index, step=step, text=text)
+
+    run = Run(
+        make,
+        seed=setting.seed,
+        limits=task.limits,
+        deadline=deadline,
+        observers=setting.observers,
+        tokens=lambda: getattr(follower, "tokens", 0) - before[0],
+        explain=explain,  # type: ignore[arg-type]
+    )
+    _emit(setting, RunStarted(task.n, setting.sampler.name, task.limits.timeout))
+    population = await setting.sampler(run, task.n)
+    result = await _result(population, run, setting.seed)
+    seconds = time.monotonic() - begun
+    tokens = getattr(follower, "tokens", 0) - before[0]
+    forwards = getattr(follower, "forwards", 0) - before[1]
+    _emit(setting, RunFinished(result.log_evidence, result.ess, tokens, seconds))
+    if result.text is None:
+        raise _nothing_alive(result, task)
+    return replace(
+        result,
+        program={
+            "source": program.source,
+            "planner": program.planner,
+            "hash": program.hash,
+        },
+        usage=Usage(follower_tokens=tokens, forwards=forwards),
+        sandbox={"requested": setting.sandbox or "default", "witnessed": level},
+        timings={"inference": round(seconds, 3)},
+    )
+
+
+def _particle(
+    model: type[BaseModel], task: Task, follower: Follower, seed: int, index: int
+) -> BaseModel:
+    """One particle with its proposal and, where the prompts differ, its prior."""
+    prior = model.prior_prompt()
+    proposal = model.proposal_prompt() or prior or task.instruction
+    stream = Stream(seed, (index,))
+    context = FollowerContext(follower, proposal, random=stream)
+    particle = model(context)
+    if task.limits.max_tokens is not None:
+        particle.max_tokens = task.limits.max_tokens
+    separate = prior is not None and prior != proposal
+    particle.bind(FollowerContext(follower, prior) if prior and separate else None, stream)
+    return particle
+
+
+async def _result(population: Population, run: Run, seed: int) -> Result:
+    log_weights = [float(p.weight) for p in population.particles]
+    shares = weights.normalise(log_weights)
+    particles = []
+    for p, log_weight, share in zip(population.particles, log_weights, shares, strict=True):
+        alive = log_weight > -math.inf
+        particles.append(
+            Particle(
+                text=str(p),
+                log_weight=log_weight,
+                weight=float(share),
+                check=await run.check(p) if alive else None,
+                finish_reason=getattr(p, "finish_reason", None) or "ended",
+                reason=getattr(p, "reason", ""),
+                tokens=getattr(getattr(p, "context", None), "token_count", 0),
+                log_prob=getattr(p, "log_prior", None),
+            )
+        )
+    text, rule, check = _answer(particles, seed)
+    return Result(
+        text=text,
+        text_rule=rule,
+        check=check,
+        verified=None,
+        particles=tuple(particles),
+        log_evidence=population.log_evidence,
+        ess=weights.ess(log_weights),
+        program={},
+        attempts=(),
+        usage=Usage(),
+        cost=None,
+        seed=seed,
+        sandbox={},
+    )
+
+
+def _answer(particles: Sequence[Particle], seed: int) -> tuple[str | None, str, bool | None]:
+    """One text drawn by weight among the particles whose check passed, if any did, else all."""
+    alive = [p for p in particles if p.log_weight > -math.inf]
+    passing = [p for p in alive if p.check]
+    pool, rule = (passing, "weighted_passing") if passing else (alive, "weighted_all")
+    if not pool:
+        return None, "none", None
+    p = weights.normalise([q.log_weight for q in pool])
+    drawn = pool[int(np.random.default_rng([int(seed), 0x7E87]).choice(len(pool), p=p))]
+    return drawn.text, rule, drawn.check
+
+
+# Small things -------------------------------------------------------------------------------
+
+
+def _task(
+    task: str | Task,
+    n: int | None,
+    timeout: float | None,
+    max_tokens: int | None,
+    verify: Verifier | None,
+) -> Task:
+    task = Task(task) if isinstance(task, str) else task
+    limits = task.limits
+    limits = Limits(
+        timeout if timeout is not None else limits.timeout,
+        limits.max_steps,
+        max_tokens if max_tokens is not None else limits.max_tokens,
+    )
+    return replace(
+        task,
+        n=n if n is not None else task.n,
+        limits=limits,
+        verify=verify if verify is not None else task.verify,
+    )
+
+
+def _setting(
+    registry: Registry,
+    follower: Any,
+    sampler: str | Sampler,
+    seed: int,
+    sandbox: str | None,
+    on_event: Observer | None,
+) -> _Setting:
+    if isinstance(sampler, str):
+        sampler = registry.make("samplers", sampler)
+    if sandbox is not None and sandbox not in LEVELS:
+        raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
+    patterns = {**registry.tables["masks"]}
+    patterns |= {name: made for name, (made, _) in registry.tables["patterns"].items()}
+
+    def observe(event: Event) -> None:
+        registry.manager.hook.observe(event=event)
+
+    observers = [observe] if registry.manager.hook.observe.get_hookimpls() else []
+    observers += [on_event] if on_event is not None else []
+    return _Setting(follower, sampler, int(seed), sandbox, tuple(observers), patterns)
+
+
+_followers: dict[str, Follower] = {}
+
+
+async def _load(registry: Registry, spec: Any) -> Follower:
+    """The follower of a spec; one that was loaded by name stays loaded for the next call."""
+    from .follower import from_loaded
+
+    if not isinstance(spec, str):
+        return from_loaded(spec)
+    if spec not in _followers:
+        _followers.clear()  # one model at a time: they are large
+        _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
+    return _followers[spec]
+
+
+def _level(program: Program, sandbox: str | None) -> str:
+    """The level at which the program will run in this version.
+
+    Raises:
+        SandboxUnavailable: the level asked for is not to be had, or the program is not ours and
+            nothing weaker was asked for.
+    """
+    if sandbox == "none" or (program.trusted and sandbox in (None, "process")):
+        return "none"
+    if sandbox is None:
+        raise SandboxUnavailable(
+            f"the program comes from {program.planner!r}, not from this package, and this version "
+            "has no sandbox yet; read it, and run it with --sandbox none (sandbox='none') if you "
+            "trust it"
+        )
+    raise SandboxUnavailable(
+        f"this version cannot give the sandbox level {sandbox!r}; only 'none', which is no boundary"
+    )
+
+
+def _verified(result: Result, task: Task) -> Result:
+    if task.verify is None or result.text is None:
+        return result
+    return replace(result, verified=verify(task.verify, result.text))
+
+
+def _nothing_alive(result: Result, task: Task) -> DiscipleError:
+    reasons = [p.finish_reason for p in result.particles]
+    if reasons and set(reasons) == {"timeout"}:
+        return _out_of_time(task, None)
+    counts = ", ".join(f"{reasons.count(r)} {r}" for r in sorted(set(reasons)))
+    example = next((p for p in result.particles if p.reason), None)
+    seen = f". One of them: {example.reason}" if example else ""
+    return NoParticleAlive(
+        f"no particle ended with positive weight ({counts} of {len(reasons)}){seen}",
+        text=example.text if example else None,
+    )
+
+
+def _out_of_time(task: Task, _: float | None) -> LimitExceeded:
+    limit = task.limits.timeout
+    return LimitExceeded(
+        f"the time limit of {limit:g} s passed before any particle ended; allow more time "
+        "(--timeout), fewer particles (-n), or a smaller task",
+        kind="timeout",
+        value=limit,
+        limit=limit,
+    )
+
+
+def _failed(program: Program, error: DiscipleError, seconds: float) -> Attempt:
+    return Attempt(
+        program.source,
+        type(error).__name__,
+        str(error),
+        getattr(error, "traceback", ""),
+        round(seconds, 3),
+    )
+
+
+def _feedback(program: Program, error: DiscipleError, attempt: int) -> Feedback:
+    return Feedback(program, str(error), getattr(error, "traceback", ""), attempt)
+
+
+def _emit(setting: _Setting, event: Event) -> None:
+    for observer in setting.observers:
+        observer(event)
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _elsewhere(work: Any) -> Any:
+    """Run ``work`` in a thread of its own: the caller is inside an event loop (a notebook)."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()

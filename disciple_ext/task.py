@@ -1,0 +1,63 @@
+"""What is asked for, and what it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from .errors import UsageError
+
+__all__ = ["Limits", "Task", "Verifier"]
+
+Verifier = Callable[[str], bool] | Sequence[str]
+"""A Python callable on the answer's text, or a command (argv) that reads the text on standard
+input and passes by exiting with 0. It runs in the host process, never in the sandbox."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one run of one program.
+
+    Attributes:
+        timeout: wall-clock seconds for one run (the paper: 120, 240, 360).
+        max_steps: calls of ``step`` for each particle; T = 1000 in the paper's Algorithm 2.
+        max_tokens: tokens of text for each particle, or None for what the program says.
+    """
+
+    timeout: float = 120.0
+    max_steps: int = 1000
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.timeout > 0:
+            raise UsageError(f"the timeout must be above 0 seconds, not {self.timeout:g}")
+        if self.max_steps < 1:
+            raise UsageError(f"max_steps must be at least 1, not {self.max_steps}")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError(f"max_tokens must be at least 1, not {self.max_tokens}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task in plain language, with the budget that it may use.
+
+    Attributes:
+        instruction: what to write, in plain language.
+        n: particles (the paper's inference budget N).
+        limits: limits of one run.
+        verify: the user's own verifier; its verdict is reported apart, as ``verified``.
+    """
+
+    instruction: str
+    n: int = 32
+    limits: Limits = field(default_factory=Limits)
+    verify: Verifier | None = None
+
+    def __post_init__(self) -> None:
+        if not self.instruction.strip():
+            raise UsageError(
+                "the task is empty; say what to write, for example "
+                "'Please generate a sentence with exactly 82 characters.'"
+            )
+        if self.n < 1:
+            raise UsageError(f"the number of particles must be at least 1, not {self.n}")

@@ -1,0 +1,1 @@
+"""Events of a run, and what is made of them."""

@@ -1,0 +1,185 @@
+"""The events of a run, in the order in which they happen.
+
+Events are data: observers get copies, may keep them, and cannot alter the run. What a program
+chose (texts, weights, reasons) is its claim, never the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = [
+    "AttemptFailed",
+    "AttemptStarted",
+    "Event",
+    "ParticleFinished",
+    "ParticleState",
+    "PlannerAnswered",
+    "Resampled",
+    "RunFinished",
+    "RunStarted",
+    "StepDone",
+    "WeightChange",
+]
+
+
+@dataclass(frozen=True)
+class AttemptStarted:
+    """The planner is asked for program number ``attempt`` of at most ``retries``."""
+
+    attempt: int
+    retries: int
+
+
+@dataclass(frozen=True)
+class PlannerAnswered:
+    """The planner gave a program."""
+
+    attempt: int
+    source: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class AttemptFailed:
+    """The attempt ended in an error, which goes back to the planner."""
+
+    attempt: int
+    error: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """A sampler starts with ``n`` particles.
+
+    Attributes:
+        n: particles asked for.
+        sampler: name of the sampler.
+        timeout: wall-clock seconds that the run may take.
+    """
+
+    n: int
+    sampler: str
+    timeout: float
+
+
+@dataclass(frozen=True)
+class WeightChange:
+    """One update of a particle's weight.
+
+    Attributes:
+        cause: what made it: ``draw``, ``branch``, ``force``, ``observe``, ``end``, ``score``,
+            ``twist``, ``condition`` or ``mask``.
+        amount: natural log of the factor.
+    """
+
+    cause: str
+    amount: float
+
+
+@dataclass(frozen=True)
+class ParticleState:
+    """A particle after a step.
+
+    Attributes:
+        text: its text so far.
+        log_weight: natural log of its weight.
+        log_prior: natural log-probability, under the prior, of what the step added.
+        log_proposal: the same under the proposal.
+        changes: the weight updates of the step.
+        hint: the hint in force, or the empty string.
+        finished: whether it has finished.
+        line: program line it stopped at (1-based), or None.
+    """
+
+    text: str
+    log_weight: float
+    log_prior: float
+    log_proposal: float
+    changes: tuple[WeightChange, ...]
+    hint: str
+    finished: bool
+    line: int | None
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """Every particle that could step has stepped.
+
+    Attributes:
+        step: number of the step, from 1.
+        alive: particles that are neither finished nor dead.
+        finished: particles that ended with positive weight.
+        ess: effective sample size of the weights, in [0, n].
+        best_text: text of the particle with the largest weight.
+        tokens: follower tokens of the whole run so far.
+        particles: each particle's state, or empty where no observer wants the detail.
+    """
+
+    step: int
+    alive: int
+    finished: int
+    ess: float
+    best_text: str
+    tokens: int
+    particles: tuple[ParticleState, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Particles were replaced by clones.
+
+    Attributes:
+        step: the step after which it happened.
+        ancestors: for each new particle, the index of the old one it is a clone of.
+        ess: effective sample size before.
+    """
+
+    step: int
+    ancestors: tuple[int, ...]
+    ess: float
+
+
+@dataclass(frozen=True)
+class ParticleFinished:
+    """One particle finished or died."""
+
+    index: int
+    step: int
+    text: str
+    log_weight: float
+    finish_reason: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """The sampler is done.
+
+    Attributes:
+        log_evidence: natural log of the estimated evidence, or None.
+        ess: effective sample size of the final weights.
+        tokens: follower tokens of the run.
+        seconds: wall-clock seconds.
+    """
+
+    log_evidence: float | None
+    ess: float
+    tokens: int
+    seconds: float
+
+
+Event = (
+    AttemptStarted
+    | PlannerAnswered
+    | AttemptFailed
+    | RunStarted
+    | StepDone
+    | Resampled
+    | ParticleFinished
+    | RunFinished
+)
+
+Observer = Callable[[Event], None]

@@ -1,0 +1,32 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def collie_dir(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory with COLLIE's instances; also sets DISCIPLE_COLLIE and NLTK_DATA."""
+    place = Path(os.environ.get("DISCIPLE_COLLIE") or ROOT.parent / "shared" / "collie")
+    directory = place.parent if place.is_file() else place
+    if not (directory / "wiki.jsonl").is_file():
+        pytest.skip(f"no COLLIE instances in {directory}: set DISCIPLE_COLLIE to their directory")
+    monkeypatch.setenv("DISCIPLE_COLLIE", str(directory))
+    if (directory / "nltk_data").is_dir():
+        monkeypatch.setenv("NLTK_DATA", str(directory / "nltk_data"))
+    return directory
+
+
+@pytest.fixture
+def punkt_dir(collie_dir: Path) -> Path:
+    """The directory with NLTK's trained English Punkt parameters."""
+    directory = collie_dir / "nltk_data" / "tokenizers" / "punkt_tab" / "english"
+    if not directory.is_dir():
+        pytest.skip(f"no Punkt parameters in {directory}")
+    return directory
