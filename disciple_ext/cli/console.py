@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 
-__all__ = ["answer", "answer_json", "errors", "escape", "examples", "note", "visible"]
+__all__ = ["answer", "answer_json", "errors", "escape", "examples", "note", "table", "visible"]
 
 # Controls that rearrange what a terminal shows, beside the category Cc: directional overrides.
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -56,6 +57,16 @@ def note(text: str) -> None:
     encoding = sys.stderr.encoding or "utf-8"
     shown = escape(text).encode(encoding, "backslashreplace").decode(encoding)
     print(shown, file=sys.stderr, flush=True)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned columns; the last column is as wide as it likes."""
+    shown = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)][:-1]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
+        for row in shown
+    )
 
 
 def errors() -> Console:

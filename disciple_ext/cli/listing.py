@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..plugins import load_plugins
-from .console import answer, answer_json, visible
+from .console import answer, answer_json, table
 
 __all__ = ["plugins", "samplers"]
 
@@ -28,7 +28,7 @@ def samplers(as_json: AsJson = False) -> None:
         rows.append(
             {
                 "name": name,
-                "kind": str(getattr(factory, "kind", "search")),
+                "kind": registry.make("samplers", name).kind,
                 "plugin": registry.owners[("samplers", name)],
                 "about": _first_line(factory),
             }
@@ -36,8 +36,7 @@ def samplers(as_json: AsJson = False) -> None:
     if as_json:
         answer_json(rows)
         return
-    for row in rows:
-        answer(f"{row['name']:<10}{row['kind']:<10}{row['plugin']:<10}{row['about']}")
+    answer(table([[str(cell) for cell in row.values()] for row in rows]))
 
 
 def plugins(as_json: AsJson = False) -> None:
@@ -49,9 +48,7 @@ def plugins(as_json: AsJson = False) -> None:
     if as_json:
         answer_json([asdict(plugin) for plugin in loaded])
         return
-    for plugin in loaded:
-        hooks = ", ".join(plugin.hooks) or "no hooks"
-        answer(visible(f"{plugin.name:<16}{plugin.version:<10}{plugin.origin:<16}{hooks}"))
+    answer(table([[p.name, p.version, p.origin, ", ".join(p.hooks) or "-"] for p in loaded]))
 
 
 def _first_line(thing: Any) -> str:

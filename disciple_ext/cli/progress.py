@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from types import TracebackType
 from typing import Self
@@ -28,10 +29,14 @@ class Progress:
     """An observer of events that draws where a run stands.
 
     Args:
+        follower: spec of the follower.
         quiet: say nothing at all, failed attempts included.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, follower: str, *, quiet: bool = False) -> None:
+        # The embedded follower loads in no time; others may be downloaded, with bars of their own.
+        if quiet or follower == "embedded":
+            os.environ.setdefault("TQDM_DISABLE", "1")
         self._quiet = quiet
         self._started = time.monotonic()
         self._head = "starting"

@@ -92,7 +92,7 @@ def run(
     )
     from ..steer import self_steer  # loads torch
 
-    with Progress(quiet=quiet) as progress:
+    with Progress(follower, quiet=quiet) as progress:
         result = self_steer(
             asked,
             planner=planner,
@@ -151,7 +151,7 @@ def exec_(
     )
     from ..steer import run_program  # loads torch
 
-    with Progress(quiet=quiet) as progress:
+    with Progress(follower, quiet=quiet) as progress:
         result = run_program(
             Program(source, planner="user"),
             asked,

@@ -16,7 +16,13 @@ __all__ = ["EMBEDDED", "from_model", "from_pretrained", "vocabulary_of"]
 EMBEDDED = Path(__file__).parent / "embedded"
 
 
-def from_pretrained(path: str, *, name: str | None = None, device: str | None = None) -> HostFollower:
+_SMALL = 50_000_000
+"""Parameters below which one CPU thread is enough."""
+
+
+def from_pretrained(
+    path: str, *, name: str | None = None, device: str | None = None
+) -> HostFollower:
     """Load a causal LM and its tokenizer.
 
     Args:
@@ -60,7 +66,10 @@ def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:
 
     vocabulary = vocabulary_of(tokenizer, model)
     backend = KVBackend(model) if _full_attention(model.config) else PlainBackend(model)
-    return HostFollower(backend, vocabulary, ChatPrompt(tokenizer), name=name)
+    small = backend.device.type == "cpu" and model.num_parameters() < _SMALL
+    return HostFollower(
+        backend, vocabulary, ChatPrompt(tokenizer), name=name, threads=1 if small else None
+    )
 
 
 def vocabulary_of(tokenizer: Any, model: Any = None) -> Vocabulary:

@@ -79,6 +79,7 @@ class HostFollower:
         *,
         name: str,
         remembered: int = 1024,
+        threads: int | None = None,
     ) -> None:
         """Wrap a backend.
 
@@ -88,12 +89,16 @@ class HostFollower:
             prompt: (user message, hint) to token ids.
             name: for results and messages.
             remembered: distributions kept for contexts that are asked about again.
+            threads: CPU threads to compute with, or None for torch's own setting. A model of a
+                few million parameters gains nothing from more than one, and loses everything
+                (OpenMP's threads spin) where other programs want the cores too.
         """
         self.backend = backend
         self.vocabulary = vocabulary
         self.name = name
         self.tokens = 0
         self._prompt = prompt
+        self._threads = threads
         self._waiting: list[_Waiting] = []
         self._flush: asyncio.Task[None] | None = None
         self._rows: OrderedDict[tuple[Tokens, float], torch.Tensor] = OrderedDict()
@@ -130,7 +135,10 @@ class HostFollower:
                 await asyncio.sleep(0)
             batch = [w for w in self._waiting if not w.future.done()]
             self._waiting = []
+            threads = torch.get_num_threads()
             try:
+                if self._threads is not None:
+                    torch.set_num_threads(self._threads)
                 await self._answer(batch)
             except BaseException as error:
                 for waiting in batch:
@@ -138,6 +146,9 @@ class HostFollower:
                         waiting.future.set_exception(_as_follower_error(error))
                 if not isinstance(error, Exception):
                     raise
+            finally:
+                if self._threads is not None:
+                    torch.set_num_threads(threads)
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         good = []
