@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import DiscipleError, FollowerError
 from .result import Result
 from .task import Limits, Task
 
@@ -35,11 +36,19 @@ class DemoTask:
 
 @dataclass(frozen=True)
 class DemoRow:
-    """A solved task: its result, and the ground truth's verdict on its text."""
+    """What became of a task.
+
+    Attributes:
+        task: the task.
+        result: its result, or None where there is none.
+        passed: the ground truth's verdict on the result's text.
+        error: why there is no result, or None.
+    """
 
     task: DemoTask
-    result: Result
+    result: Result | None
     passed: bool
+    error: DiscipleError | None = None
 
 
 def _tasks() -> Iterator[DemoTask]:
@@ -114,7 +123,7 @@ def run_demo(
         Each task's result and verdict, as soon as it is there.
 
     Raises:
-        DiscipleError: a task could not be run at all.
+        FollowerError: the follower cannot be loaded.
     """
     from .evaluation.collie import verify
     from .steer import self_steer
@@ -123,6 +132,12 @@ def run_demo(
         if start is not None:
             start(task)
         asked = Task(task.prompt, n=task.n, limits=Limits(timeout=120))
-        result = self_steer(asked, planner="expert", follower=follower, sampler="smc", seed=seed)
+        try:
+            result = self_steer(asked, follower=follower, seed=seed)
+        except FollowerError:
+            raise
+        except DiscipleError as error:
+            yield DemoRow(task, None, False, error)
+            continue
         passed = result.text is not None and verify(task.type, task.targets, result.text)
         yield DemoRow(task, result, passed)

@@ -21,6 +21,8 @@ Each message says what happened, where, and what to do next; attributes carry th
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "DiscipleError",
     "EvaluationError",
@@ -45,9 +47,11 @@ class DiscipleError(Exception):
 
     Attributes:
         exit_code: what the command line exits with when this error ends it.
+        attempts: the attempts of the outer loop that led to it (:class:`Attempt`), if any.
     """
 
     exit_code = 1
+    attempts: tuple[Any, ...] = ()
 
 
 class UsageError(DiscipleError):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,6 @@ from .errors import (
     DiscipleError,
     LimitExceeded,
     NoParticleAlive,
-    ProgramCrashed,
     ProgramError,
     SandboxUnavailable,
     UsageError,
@@ -55,7 +55,7 @@ LEVELS = ("landlock+seccomp", "seccomp", "process", "none")
 class _Setting:
     """Everything but the task and the program."""
 
-    follower: Follower
+    follower: Follower | None
     sampler: Sampler
     seed: int
     sandbox: str | None
@@ -65,16 +65,12 @@ class _Setting:
 
 def self_steer(task: str | Task, **options: Any) -> Result:
     """Write what ``task`` asks for. The synchronous form of :func:`aself_steer`."""
-    return asyncio.run(aself_steer(task, **options)) if not _in_loop() else _elsewhere(
-        lambda: asyncio.run(aself_steer(task, **options))
-    )
+    return _wait(aself_steer(task, **options))
 
 
 def run_program(program: Program | str, task: str | Task = "(none)", **options: Any) -> Result:
     """Run a given program. The synchronous form of :func:`arun_program`."""
-    return asyncio.run(arun_program(program, task, **options)) if not _in_loop() else _elsewhere(
-        lambda: asyncio.run(arun_program(program, task, **options))
-    )
+    return _wait(arun_program(program, task, **options))
 
 
 async def aself_steer(
@@ -128,7 +124,7 @@ async def aself_steer(
         raise UsageError(f"retries must be at least 1, not {retries}")
     registry = registry or load_plugins()
     chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
-    setting = _setting(registry, None, sampler, seed, sandbox, on_event)
+    setting = _setting(registry, sampler, seed, sandbox, on_event)
     feedback: list[Feedback] = []
     attempts: list[Attempt] = []
     usage = Usage()
@@ -154,7 +150,7 @@ async def aself_steer(
             _emit(setting, AttemptFailed(attempt, str(error), type(error).__name__))
             feedback.append(_feedback(plan.program, error, attempt))
             if attempt == retries and rejected is None:
-                error.attempts = tuple(attempts)  # type: ignore[union-attr]
+                error.attempts = tuple(attempts)
                 raise
             continue
         attempts.append(
@@ -196,7 +192,7 @@ async def arun_program(
     if isinstance(program, str):
         program = Program(program)
     registry = registry or load_plugins()
-    setting = _setting(registry, None, sampler, seed, sandbox, on_event)
+    setting = _setting(registry, sampler, seed, sandbox, on_event)
     _level(program, sandbox)
     setting = replace(setting, follower=await _load(registry, follower))
     begun = time.monotonic()
@@ -215,7 +211,7 @@ async def _run(program: Program, task: Task, setting: _Setting) -> Result:
     try:
         return await asyncio.wrap_future(future)
     except inprocess.Deadline:
-        raise _out_of_time(task, deadline) from None
+        raise _out_of_time(task) from None
     except asyncio.CancelledError:
         future.cancel()
         raise
@@ -226,6 +222,7 @@ async def _execute(
 ) -> Result:
     begun = time.monotonic()
     follower = setting.follower
+    assert follower is not None
     before = (getattr(follower, "tokens", 0), getattr(follower, "forwards", 0))
     model = loader.load(program.source, setting.patterns)
 
@@ -358,14 +355,12 @@ def _task(
 
 def _setting(
     registry: Registry,
-    follower: Any,
     sampler: str | Sampler,
     seed: int,
     sandbox: str | None,
     on_event: Observer | None,
 ) -> _Setting:
-    if isinstance(sampler, str):
-        sampler = registry.make("samplers", sampler)
+    chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
     if sandbox is not None and sandbox not in LEVELS:
         raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
     patterns = {**registry.tables["masks"]}
@@ -374,9 +369,12 @@ def _setting(
     def observe(event: Event) -> None:
         registry.manager.hook.observe(event=event)
 
-    observers = [observe] if registry.manager.hook.observe.get_hookimpls() else []
-    observers += [on_event] if on_event is not None else []
-    return _Setting(follower, sampler, int(seed), sandbox, tuple(observers), patterns)
+    observers: list[Observer] = []
+    if registry.manager.hook.observe.get_hookimpls():
+        observers.append(observe)
+    if on_event is not None:
+        observers.append(on_event)
+    return _Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns)
 
 
 _followers: dict[str, Follower] = {}
@@ -423,7 +421,7 @@ def _verified(result: Result, task: Task) -> Result:
 def _nothing_alive(result: Result, task: Task) -> DiscipleError:
     reasons = [p.finish_reason for p in result.particles]
     if reasons and set(reasons) == {"timeout"}:
-        return _out_of_time(task, None)
+        return _out_of_time(task)
     counts = ", ".join(f"{reasons.count(r)} {r}" for r in sorted(set(reasons)))
     example = next((p for p in result.particles if p.reason), None)
     seen = f". One of them: {example.reason}" if example else ""
@@ -433,7 +431,7 @@ def _nothing_alive(result: Result, task: Task) -> DiscipleError:
     )
 
 
-def _out_of_time(task: Task, _: float | None) -> LimitExceeded:
+def _out_of_time(task: Task) -> LimitExceeded:
     limit = task.limits.timeout
     return LimitExceeded(
         f"the time limit of {limit:g} s passed before any particle ended; allow more time "
@@ -463,17 +461,10 @@ def _emit(setting: _Setting, event: Event) -> None:
         observer(event)
 
 
-def _in_loop() -> bool:
+def _wait(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
-
-
-def _elsewhere(work: Any) -> Any:
-    """Run ``work`` in a thread of its own: the caller is inside an event loop (a notebook)."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:  # inside an event loop (a notebook): in another thread
+        return pool.submit(asyncio.run, work).result()

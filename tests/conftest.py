@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# Before torch is loaded: small tensors, and tests that share a machine, want one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

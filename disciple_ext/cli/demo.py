@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..demo import DEMO, DemoRow, DemoTask, run_demo
 from .console import answer, answer_json, escape, note
+from .progress import hush
 
 __all__ = ["EXAMPLES", "demo"]
 
@@ -26,14 +26,14 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as JSON.")] = False,
 ) -> None:
     """Solve one task of each of COLLIE's nine types, and let the ground truth judge the texts."""
+    if follower == "embedded":
+        hush()
     started = time.monotonic()
     rows = []
     for row in run_demo(follower=follower, seed=seed, start=_announce):
         rows.append(row)
         if as_json:
-            answer_json(
-                {"type": row.task.type, "passed": row.passed, "result": row.result.to_dict()}
-            )
+            answer_json(_data(row))
         else:
             answer(_shown(row))
     passed = sum(row.passed for row in rows)
@@ -49,21 +49,31 @@ def demo(
 
 def _announce(task: DemoTask) -> None:
     if task is DEMO[0]:
-        note("the embedded follower writes, programs of the expert planner steer it ...\n")
+        note("Nine tasks, one of each of COLLIE's types; this takes a minute or two.\n")
+
+
+def _data(row: DemoRow) -> dict[str, Any]:
+    return {
+        "type": row.task.type,
+        "prompt": row.task.prompt,
+        "passed": row.passed,
+        "error": None if row.error is None else str(row.error),
+        "result": None if row.result is None else row.result.to_dict(),
+    }
 
 
 def _shown(row: DemoRow) -> str:
     """One task as lines: prompt, text, weight, verdict."""
-    result = row.result
     lines = [_block(row.task.type, " ".join(row.task.prompt.split()))]
-    if result.text is None:
-        lines.append(_block("text", "(none)"))
-    else:
-        lines.append(_block("text", escape(result.text)))
-        chosen = next((p for p in result.particles if p.text == result.text), None)
-        if chosen is not None and chosen.log_weight > -math.inf:
-            total = f"{chosen.weight:.3f} of {len(result.particles)} particles"
-            lines.append(_block("weight", f"{total}, log weight {chosen.log_weight:.2f}"))
+    if row.error is not None:
+        lines.append(_block("error", escape(str(row.error))))
+    elif row.result is not None and row.result.text is not None:
+        result, text = row.result, row.result.text
+        lines.append(_block("text", escape(text)))
+        alike = [p for p in result.particles if p.text == text]
+        share, count = sum(p.weight for p in alike), len(result.particles)
+        log_weight = max(p.log_weight for p in alike)
+        lines.append(_block("weight", f"{share:.3f} of {count} particles, log {log_weight:.2f}"))
     lines.append(_block("truth", "pass" if row.passed else "FAIL"))
     return "\n".join(lines) + "\n"
 

@@ -9,6 +9,7 @@ import typer
 
 from ..errors import UsageError
 from .console import answer, answer_json, examples, note
+from .progress import hush
 
 __all__ = ["EXAMPLES", "app", "collie"]
 
@@ -62,7 +63,9 @@ def collie(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Weighted Pass@1 on COLLIE: one line for each task type and method."""
-    from ..evaluation.runner import evaluate_collie
+    if follower == "embedded":
+        hush()
+    from ..evaluation.runner import evaluate_collie  # loads torch
 
     summary = evaluate_collie(
         out,

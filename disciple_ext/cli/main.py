@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
+from importlib.metadata import entry_points
 from typing import Annotated, NoReturn
 
 import typer
@@ -77,6 +79,7 @@ def main(args: list[str] | None = None) -> NoReturn:
         args: the arguments, or None for those of the process.
     """
     interrupt.install()
+    warnings.showwarning = _show_warning
     code = _run(args)
     if interrupt.happened():
         note("interrupted")
@@ -89,8 +92,29 @@ def main(args: list[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: str | None = None,
+) -> None:
+    """One line, without the source line that raised it."""
+    note(f"warning: {message}")
+
+
+def _add_plugin_commands() -> None:
+    """Let installed plugins add commands; without any, nothing is loaded."""
+    if entry_points(group="disciple_ext"):
+        from ..plugins import load_plugins
+
+        load_plugins().manager.hook.register_commands(cli=app)
+
+
 def _run(args: list[str] | None) -> int:
     try:
+        _add_plugin_commands()
         code = app(args, standalone_mode=False)
     except DiscipleError as error:
         _debug()

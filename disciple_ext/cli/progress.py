@@ -22,7 +22,15 @@ from ..trace.events import (
 )
 from .console import errors, note, visible
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "hush"]
+
+
+def hush() -> None:
+    """No progress bars while weights load: the embedded follower takes no time.
+
+    Other followers may be downloaded, and then their bars are of use.
+    """
+    os.environ.setdefault("TQDM_DISABLE", "1")
 
 
 class Progress:
@@ -34,9 +42,8 @@ class Progress:
     """
 
     def __init__(self, follower: str, *, quiet: bool = False) -> None:
-        # The embedded follower loads in no time; others may be downloaded, with bars of their own.
         if quiet or follower == "embedded":
-            os.environ.setdefault("TQDM_DISABLE", "1")
+            hush()
         self._quiet = quiet
         self._started = time.monotonic()
         self._head = "starting"

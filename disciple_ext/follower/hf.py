@@ -113,7 +113,9 @@ def _full_attention(config: Any) -> bool:
     """Whether every layer attends to the whole past, which is what the slot cache can hold."""
     text = config.get_text_config()
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
-    window = getattr(text, "sliding_window", None) if getattr(text, "use_sliding_window", True) else None
+    window = getattr(text, "sliding_window", None)
+    if not getattr(text, "use_sliding_window", True):
+        window = None
     state_space = not hasattr(text, "num_attention_heads") or hasattr(text, "ssm_cfg")
     return kinds == {"full_attention"} and window is None and not state_space
 

@@ -118,6 +118,11 @@ class HostFollower:
     def __deepcopy__(self, memo: object) -> HostFollower:
         return self
 
+    @property
+    def max_context(self) -> int | None:
+        """Tokens that a context may have, or None for no limit."""
+        return self.backend.max_context
+
     async def ask(self, request: Request) -> Reply:
         """Answer one request together with all others that wait."""
         loop = asyncio.get_running_loop()
@@ -167,7 +172,7 @@ class HostFollower:
         ):
             chosen = [w for w in good if isinstance(w.request, kind)]
             if chosen:
-                replies: Any = answer([w.request for w in chosen])  # type: ignore[operator]
+                replies: Any = answer([w.request for w in chosen])
                 for waiting, reply in zip(chosen, replies, strict=True):
                     _give(waiting, reply)
         scores = [w for w in good if isinstance(w.request, Score)]
@@ -197,11 +202,11 @@ class HostFollower:
     def _branch(self, requests: Sequence[Any]) -> list[Branched]:
         q = torch.stack([self._row(r.proposal, r.temperature) for r in requests])
         given = [r.given for r in requests]
-        inside = [r.mask if g is None else intersect(r.mask, g) for r, g in zip(requests, given)]
+        yes = [_outcome(r.mask, r.given) for r in requests]
+        no = [_outcome(~r.mask, r.given) for r in requests]
         log_all = drawing.log_mass(q, self._masks.stack(given, q))
-        log_in = drawing.log_mass(q, self._masks.stack(inside, q))
-        outside = [~r.mask if g is None else intersect(~r.mask, g) for r, g in zip(requests, given)]
-        log_out = drawing.log_mass(q, self._masks.stack(outside, q))
+        log_in = drawing.log_mass(q, self._masks.stack(yes, q))
+        log_out = drawing.log_mass(q, self._masks.stack(no, q))
         values = [
             _branch_value(r.u, a, b)
             for r, a, b in zip(requests, log_in.tolist(), log_out.tolist(), strict=True)
@@ -214,9 +219,11 @@ class HostFollower:
         log_p = drawing.log_mass(p, self._masks.stack(kept, p)).tolist()
         replies = []
         rows = zip(values, log_in.tolist(), log_out.tolist(), log_all.tolist(), log_p, strict=True)
-        for value, yes, no, everything, lp in rows:
-            log_q = (yes if value else no) - everything if everything > -math.inf else -math.inf
-            replies.append(Branched(value, min(0.0, log_q), lp))
+        for value, inside, outside, everything, lp in rows:
+            log_q = -math.inf
+            if everything > -math.inf:
+                log_q = min(0.0, (inside if value else outside) - everything)
+            replies.append(Branched(value, log_q, lp))
         return replies
 
     def _mass(self, requests: Sequence[Any]) -> list[float]:
@@ -316,8 +323,8 @@ def _branch_value(u: float, log_in: float, log_out: float) -> bool:
     return log_out == -math.inf or u < 1.0 / (1.0 + math.exp(min(700.0, log_out - log_in)))
 
 
-def _outcome(mask: TokenMask, pending: TokenMask | None) -> TokenMask:
-    return mask if pending is None else intersect(mask, pending)
+def _outcome(mask: TokenMask, given: TokenMask | None) -> TokenMask:
+    return mask if given is None else intersect(mask, given)
 
 
 def _give(waiting: _Waiting, reply: Reply) -> None:

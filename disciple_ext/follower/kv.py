@@ -83,7 +83,9 @@ class _SlotCache(Cache):  # type: ignore[misc]
         if slots != list(range(*self.run)):
             self.run = (0, 0)
         self.length = length
-        row, column, position = [], [], []
+        row: list[int] = []
+        column: list[int] = []
+        position: list[int] = []
         for i, r in enumerate(rows):
             new = len(r.context) - r.known
             row += [i] * new
@@ -94,7 +96,12 @@ class _SlotCache(Cache):  # type: ignore[misc]
         )
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *_: Any,
+        **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Store the new keys and values of a layer; return all of the rows' keys and values."""
         out = []
@@ -177,7 +184,7 @@ class KVBackend:
             out += [x[-len(tokens) :] for x, (_, tokens) in zip(logits, group, strict=True)]
         return out
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _evaluate(self, contexts: Sequence[Tokens]) -> torch.Tensor:
         rows = self._place(contexts)
         out: torch.Tensor | None = None
@@ -199,7 +206,9 @@ class KVBackend:
     def _place(self, contexts: Sequence[Tokens]) -> list[_Row]:
         """Give every context a slot that holds all it can of it already."""
         self._reserve(len(contexts), max(len(c) for c in contexts))
-        rows, copies, used = [], [], set()
+        rows: list[_Row] = []
+        copies: list[tuple[int, int, int]] = []
+        used: set[int] = set()
         found = [self._slots.find(c) for c in contexts]
         sources = {slot for slot, _ in found if slot is not None}
         for context, (slot, known) in zip(contexts, found, strict=True):
@@ -243,7 +252,7 @@ class KVBackend:
         elif (wanted, tokens) != self._cache.capacity:
             self._cache.resize(wanted, tokens)
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _forward(self, rows: Sequence[_Row], keep: int = 1) -> torch.Tensor:
         """Logits of the last ``keep`` positions: float32, shape (rows, keep, vocabulary)."""
         width = max(len(r.new) for r in rows)
@@ -281,7 +290,7 @@ class PlainBackend:
         self.max_context: int | None = getattr(config, "max_position_embeddings", None)
         self.forwards = 0
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
         """Next-token logits, float32, shape (contexts, vocabulary)."""
         out: list[torch.Tensor] = []
@@ -289,7 +298,7 @@ class PlainBackend:
             out.append(self._whole(context)[-1])
         return torch.stack(out)
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
         """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
         return [self._whole((*c, *tokens[:-1]))[-len(tokens) :] for c, tokens in pairs]

@@ -53,6 +53,9 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     """
 
     check: ClassVar[Callable[..., Any] | None] = None
+    weight: float
+    finished: bool
+    twist_amount: float
 
     def __init__(self, context: FollowerContext, max_tokens: int | None = None) -> None:
         super().__init__()
@@ -237,7 +240,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     async def _observe_mask(self, mask: TokenMask) -> None:
         scored = self.prior or self.context
         both = mask if scored.pending is None else intersect(scored.pending, mask)
-        log_mass = float(await scored.follower.ask(Mass(scored.ids, both, scored.temp)))
+        log_mass = await scored.follower.ask(Mass(scored.ids, both, scored.temp))
         if log_mass == -math.inf:
             self._die_of_mask(mask)
         self._charge("observe", log_mass - scored.log_pending)
@@ -254,14 +257,12 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             mask = dist.mask if x else ~dist.mask
             scored = self.prior or self.context
             both = mask if scored.pending is None else intersect(scored.pending, mask)
-            self._narrow(mask, float(await scored.follower.ask(Mass(scored.ids, both, scored.temp))))
+            self._narrow(mask, await scored.follower.ask(Mass(scored.ids, both, scored.temp)))
         return x
 
     async def new_context(self, prompt: str, temp: float = 1.0) -> FollowerContext:
         """A further context under ``prompt``: a judge, a second voice. It has no correction."""
-        return FollowerContext(
-            self.context.follower, prompt, temp=temp, random=self.random.child()
-        )
+        return FollowerContext(self.context.follower, prompt, temp=temp, random=self.random.child())
 
     # Hints, ends, conditions --------------------------------------------------------------
 
@@ -370,6 +371,11 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             raise RuntimeError("the text has ended; call 'await self.end()' and return from step")
         if self.max_tokens is not None and self.context.token_count + tokens > self.max_tokens:
             self._die("max_tokens", f"the text needs more than max_tokens={self.max_tokens} tokens")
+        longest = self.context.follower.max_context
+        if longest is not None:
+            prompts = [len(c.prompt) for c in (self.context, self.prior) if c is not None]
+            if max(prompts) + self.context.token_count + tokens > longest:
+                self._die("max_tokens", f"prompt and text need more than the model's {longest}")
 
     def _die_of_mask(self, support: TokenMask | None, what: str = "") -> None:
         asked = f" within {support.name}" if support is not None else ""

@@ -33,6 +33,7 @@ class Token(str):
     token_id: int
 
     def __new__(cls, text: str, token_id: int) -> Token:
+        """Make a token of this text and id."""
         token = super().__new__(cls, text)
         token.token_id = token_id
         return token
@@ -130,9 +131,9 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         clone = memo[id(self)] = type(self).__new__(type(self))
         clone.__dict__.update(self.__dict__)
         clone.generated = list(self.generated)
-        clone.random = self.random.__deepcopy__(memo) if id(self.random) not in memo else memo[
-            id(self.random)
-        ]
+        clone.random = (
+            self.random.__deepcopy__(memo) if id(self.random) not in memo else memo[id(self.random)]
+        )
         return clone
 
     # State changes ------------------------------------------------------------------------
@@ -167,9 +168,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
     def coerce(self, mask: AbstractSet[int]) -> TokenMask:
         """``mask`` as a :class:`TokenMask` over this follower's vocabulary."""
         return (
-            mask
-            if isinstance(mask, TokenMask)
-            else from_ids(mask, self.follower.vocabulary.size)
+            mask if isinstance(mask, TokenMask) else from_ids(mask, self.follower.vocabulary.size)
         )
 
     def token(self, token_id: int) -> Token:

@@ -258,9 +258,7 @@ def marks(vocabulary: Vocabulary, chars: str) -> TokenMask:
     return vocabulary.where(("marks", allowed), f"one of {chars}", lambda text: text in allowed)
 
 
-def avoid_words(
-    vocabulary: Vocabulary, begun: str, words: frozenset[str]
-) -> TokenMask | None:
+def avoid_words(vocabulary: Vocabulary, begun: str, words: frozenset[str]) -> TokenMask | None:
     """Tokens that complete no word of ``words``, given the word begun so far."""
     begun = begun.lower()
     if not words:

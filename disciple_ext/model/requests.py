@@ -9,7 +9,7 @@ log-probabilities are natural logs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,7 +145,7 @@ class Call:
 
 
 Request = Draw | Branch | Mass | Score | LogProbs | Call
-Reply = Drawn | Branched | float | tuple[float, ...] | NDArray[np.float32] | Any
+Reply = Any  # the overloads of Follower.ask say which reply belongs to which request
 
 
 class Follower(Protocol):
@@ -159,6 +159,23 @@ class Follower(Protocol):
     name: str
     vocabulary: Vocabulary
 
+    @property
+    def max_context(self) -> int | None:
+        """Tokens that a context may have, prompt included, or None for no limit."""
+        ...
+
+    @overload
+    async def ask(self, request: Draw) -> Drawn: ...
+    @overload
+    async def ask(self, request: Branch) -> Branched: ...
+    @overload
+    async def ask(self, request: Mass) -> float: ...
+    @overload
+    async def ask(self, request: Score) -> tuple[float, ...]: ...
+    @overload
+    async def ask(self, request: LogProbs) -> NDArray[np.float32]: ...
+    @overload
+    async def ask(self, request: Call) -> Any: ...
     async def ask(self, request: Request) -> Reply:
         """Answer one request; requests that wait together are evaluated as one batch.
 

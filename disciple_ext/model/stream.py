@@ -51,7 +51,9 @@ class Stream(random.Random):
         """A stream of its own for the next clone; each call gives another one."""
         self._children += 1
         stream = Stream.__new__(Stream)
-        label = b"child" + self._children.to_bytes(8, "little") + self._counter.to_bytes(8, "little")
+        label = (
+            b"child" + self._children.to_bytes(8, "little") + self._counter.to_bytes(8, "little")
+        )
         stream._key = hashlib.blake2b(label, key=self._key, digest_size=32).digest()
         stream._counter = stream._children = 0
         stream.gauss_next = None

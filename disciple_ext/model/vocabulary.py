@@ -63,7 +63,7 @@ class TokenMask(AbstractSet[int]):
 
     __rand__ = __and__
 
-    def __or__(self, other: AbstractSet[object]) -> TokenMask:  # type: ignore[override]
+    def __or__(self, other: AbstractSet[object]) -> TokenMask:
         return _union(self, self._coerce(other))
 
     __ror__ = __or__

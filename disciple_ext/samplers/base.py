@@ -55,10 +55,17 @@ class Population:
 
 
 class Sampler(Protocol):
-    """An inference algorithm over particles."""
+    """An inference algorithm over particles; ``name`` and ``kind`` may be plain attributes."""
 
-    name: str
-    kind: Kind
+    @property
+    def name(self) -> str:
+        """Name under which it is registered."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """What it promises."""
+        ...
 
     async def __call__(self, run: Run, n: int) -> Population:
         """Run ``n`` particles to their end."""
@@ -148,6 +155,8 @@ class Run:
         for particle in particles:
             if math.isnan(particle.weight) or particle.weight == math.inf:
                 raise SamplerError(f"a particle's log weight is {particle.weight}")
+            if particle.weight == -math.inf and not particle.done_stepping():
+                _kill(particle, "condition_false", "its weight became zero")
         self._report(particles, before)
 
     def clone(self, particle: Model) -> Model:
@@ -244,9 +253,7 @@ class Run:
                 raise
             raise self._explain(error, particle, index, self.steps) from error
 
-    def _report(
-        self, particles: Sequence[Model], before: Sequence[tuple[float, float]]
-    ) -> None:
+    def _report(self, particles: Sequence[Model], before: Sequence[tuple[float, float]]) -> None:
         if not self._observers:
             return
         for index, particle in enumerate(particles):
@@ -272,9 +279,7 @@ class Run:
                 ess=weighting.ess(log_weights),
                 best_text=str(best) if best is not None else "",
                 tokens=self._tokens(),
-                particles=tuple(
-                    _state(p, *b) for p, b in zip(particles, before, strict=True)
-                ),
+                particles=tuple(_state(p, *b) for p, b in zip(particles, before, strict=True)),
             )
         )
 

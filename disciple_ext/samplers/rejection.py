@@ -70,4 +70,3 @@ class RejectionSampler:
             return None
         log_sum = weights.log_sum([p.weight for p in drawn])
         return log_sum - math.log(r) + math.log(r - 1) - math.log(n - 1)
-

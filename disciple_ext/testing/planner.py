@@ -1,0 +1,40 @@
+"""A planner that needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import PlannerError
+from ..planner.base import Feedback, Plan
+from ..program import Program
+from ..task import Task
+
+__all__ = ["ReplayPlanner"]
+
+
+class ReplayPlanner:
+    """A planner that gives ready programs, one after the other.
+
+    Attributes:
+        programs: what is left to give.
+        feedback: the feedback of each call so far.
+    """
+
+    name = "replay"
+
+    def __init__(self, programs: Iterable[str | Program]) -> None:
+        self.programs = [
+            p if isinstance(p, Program) else Program(p, planner=self.name) for p in programs
+        ]
+        self.feedback: list[tuple[Feedback, ...]] = []
+
+    async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
+        """The next program.
+
+        Raises:
+            PlannerError: there is none left.
+        """
+        self.feedback.append(tuple(feedback))
+        if not self.programs:
+            raise PlannerError(f"the replay planner has no program for call {len(self.feedback)}")
+        return Plan(self.programs.pop(0))

@@ -1,0 +1,346 @@
+"""The command line as a user meets it: processes, exit codes, what goes where."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from disciple_ext import Result
+from disciple_ext.cli import EXIT_CODES
+
+TASK = "Please generate a sentence with exactly 8 words."
+PROGRAM = """
+class InferenceModel(BaseModel):
+    @classmethod
+    def prior_prompt(cls):
+        return "Write a sentence."
+
+    async def step(self):
+        await self.next_word()
+        if len(self.words) == 5:
+            await self.end_sentence()
+            await self.end()
+
+    def check(self, text):
+        return len(units.words(text)) == 5
+"""
+
+
+def disciple(
+    *args: str, stdin: str | None = None, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, without a terminal and without a key."""
+    return subprocess.run(
+        [sys.executable, "-m", "disciple_ext", *args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        env=environment(env),
+    )
+
+
+def environment(more: dict[str, str] | None = None) -> dict[str, str]:
+    drop = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCIPLE_COLLIE", "DISCIPLE_DEBUG"}
+    kept = {name: value for name, value in os.environ.items() if name not in drop}
+    return {**kept, **(more or {})}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def write(tmp_path: Path, step: str) -> str:
+    """A program whose step is ``step``."""
+    body = "\n".join("        " + line for line in step.split("\n"))
+    path = tmp_path / "other.py"
+    path.write_text(f"class InferenceModel(BaseModel):\n    async def step(self):\n{body}\n")
+    return str(path)
+
+
+# Answers --------------------------------------------------------------------------------------
+
+
+def test_run_prints_the_text_and_nothing_else_on_stdout() -> None:
+    done = disciple("run", TASK, "-n", "4", "--seed", "3")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.strip().split()) == 8
+    assert done.stdout.endswith("\n") and done.stdout.count("\n") == 1
+    assert "check: passed" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_run_as_json_is_a_result_of_schema_1() -> None:
+    done = disciple("run", TASK, "-n", "4", "--json")
+    data = json.loads(done.stdout)
+    assert data["schema"] == 1
+    assert done.stdout.count("\n") == 1
+    result = Result.from_dict(data)
+    assert result.check is True
+    assert len(result.particles) == 4
+    assert result.program["planner"] == "expert"
+    assert result.to_dict() == data
+
+
+def test_one_seed_gives_one_answer() -> None:
+    first, second = (disciple("run", TASK, "-n", "2", "--seed", "9", "-q") for _ in range(2))
+    assert first.stdout == second.stdout != ""
+    assert first.stderr == ""
+
+
+def test_a_task_and_a_program_may_come_through_pipes() -> None:
+    planned = disciple("plan", "-", stdin=TASK + "\n")
+    assert planned.returncode == 0
+    assert "class InferenceModel(BaseModel)" in planned.stdout
+    checked = disciple("check", "-", stdin=planned.stdout)
+    assert checked.returncode == 0, checked.stdout
+    run = disciple("exec", "-", "--sandbox", "none", "-n", "2", stdin=planned.stdout)
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.split()) == 8
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m disciple_ext plan '{TASK}' | head -c 1"
+    shell = ["bash", "-o", "pipefail", "-c", command]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=300, env=environment())
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
+
+
+# Exit codes -----------------------------------------------------------------------------------
+
+
+def test_a_rejected_answer_exits_with_1() -> None:
+    done = disciple("run", TASK, "-n", "2", "--retries", "1", "--verify", "false")
+    assert done.returncode == 1
+    assert "verifier: failed" in done.stderr
+    passed = disciple("run", TASK, "-n", "2", "--verify", "grep -q .", "--json")
+    assert passed.returncode == 0, passed.stderr
+    assert json.loads(passed.stdout)["verified"] is True
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["run", ""], "the task is empty"),
+        (["run", "   \n"], "the task is empty"),
+        (["run", TASK, "-n", "0"], "at least 1, not 0"),
+        (["run", TASK, "--timeout", "-1"], "above 0 seconds, not -1"),
+        (["run", TASK, "--timeout", "nan"], "above 0 seconds"),
+        (["run", TASK, "--retries", "0"], "at least 1"),
+        (["run", TASK, "--max-tokens", "0"], "at least 1"),
+        (["run", TASK, "--planner", "nobody"], "unknown planner 'nobody'"),
+        (["run", TASK, "--planner", "openai:"], "openai:gpt-4o"),
+        (["run", TASK, "--sampler", "nothing"], "unknown sampler 'nothing'"),
+        (["run", TASK, "--follower", "nobody"], "unknown follower 'nobody'"),
+        (["run", TASK, "--sandbox", "iron"], "unknown sandbox level 'iron'"),
+        (["run", TASK, "--verify", "'open"], "--verify"),
+        (["run", TASK, "--verify", ""], "--verify is empty"),
+        (["run", TASK, "--seed", "x"], "not a valid int"),
+        (["run"], "Missing argument"),
+        (["frobnicate"], "No such command"),
+        (["exec", "no-such-file.py"], "cannot read the program no-such-file.py"),
+        (["exec", "."], "cannot read the program"),
+        (["eval", "collie", "--out", "unused"], "DISCIPLE_COLLIE"),
+    ],
+)
+def test_wrong_usage_exits_with_2(args: list[str], says: str, tmp_path: Path) -> None:
+    done = disciple(*args, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_that_the_expert_cannot_read_says_what_it_can() -> None:
+    done = disciple("run", "Explain the moon to my cat.")
+    assert done.returncode == 2
+    assert "--planner" in done.stderr or "planner" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ("self.nonsense()", "nonsense"),
+        ("self.condition(False)", "no particle ended"),
+        ("raise SystemExit(7)", "SystemExit"),
+    ],
+)
+def test_a_program_at_fault_exits_with_3(tmp_path: Path, step: str, says: str) -> None:
+    done = disciple("exec", write(tmp_path, step), "--sandbox", "none", "-n", "2")
+    assert done.returncode == 3, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_program_that_does_not_parse_exits_with_3(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("class InferenceModel(BaseModel):\n  async def\n")
+    done = disciple("exec", str(path), "--sandbox", "none")
+    assert done.returncode == 3
+    assert "line 2" in done.stderr
+
+
+def test_what_is_not_there_exits_with_4(tmp_path: Path, program: str) -> None:
+    gone = disciple("run", TASK, "--follower", f"hf:{tmp_path / 'gone'}")
+    assert gone.returncode == 4
+    assert "gone" in gone.stderr
+    keyless = disciple("run", TASK, "--planner", "openai:gpt-4o", "--sandbox", "none")
+    assert keyless.returncode == 4
+    assert "OPENAI_API_KEY" in keyless.stderr
+    walled = disciple("exec", program)
+    assert walled.returncode == 4
+    assert "--sandbox none" in walled.stderr
+    for done in (gone, keyless, walled):
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+
+
+@pytest.mark.parametrize("step", ["while True: pass", "import time\ntime.sleep(60)"])
+def test_out_of_time_exits_with_124(tmp_path: Path, step: str) -> None:
+    begun = time.monotonic()
+    path = write(tmp_path, step)
+    done = disciple("exec", path, "--sandbox", "none", "--timeout", "1", "-n", "2")
+    assert done.returncode == 124, done.stderr
+    assert "time limit of 1 s" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert time.monotonic() - begun < 60
+
+
+STUBBORN = """
+import sys
+print("ready", file=sys.stderr, flush=True)
+while True:
+    try:
+        while True:
+            pass
+    except BaseException:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        'import sys\nprint("ready", file=sys.stderr, flush=True)\nwhile True: pass',
+        'import sys\nprint("ready", file=sys.stderr, flush=True)\n'
+        "while True: await self.next_token()",
+        STUBBORN.strip(),
+    ],
+    ids=["spins", "writes", "stubborn"],
+)
+def test_an_interrupt_ends_it_within_a_second(tmp_path: Path, step: str) -> None:
+    path = write(tmp_path, step)
+    command = [sys.executable, "-m", "disciple_ext", "exec", path, "--sandbox", "none"]
+    with subprocess.Popen(
+        [*command, "--timeout", "100", "--max-tokens", "100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None and process.stdout is not None
+        seen = b""
+        while b"ready" not in seen:
+            byte = process.stderr.read(1)
+            assert byte, seen
+            seen += byte
+        process.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        code = process.wait(20)
+        took = time.monotonic() - sent
+        said = process.stderr.read().decode()
+        assert code == 130, said
+        assert took < 2.0, took  # one second, and what a busy machine adds
+        assert "interrupted" in said
+        assert "Traceback" not in said
+        assert process.stdout.read() == b""
+
+
+# The rest -------------------------------------------------------------------------------------
+
+
+def test_check_shows_findings_with_lines(tmp_path: Path, program: str) -> None:
+    assert disciple("check", program).returncode == 0
+    bad = write(tmp_path, "self.next_word()")
+    done = disciple("check", bad)
+    assert done.returncode == 1
+    assert f"{bad}:3: error: self.next_word()" in done.stdout
+    (finding,) = json.loads(disciple("check", bad, "--json").stdout)
+    assert finding["line"] == 3 and finding["fatal"]
+
+
+def test_doctor_lists_what_there_is() -> None:
+    done = disciple("doctor", "--json", env={"OPENAI_API_KEY": "sk-secret"})
+    conditions = {condition["name"]: condition for condition in json.loads(done.stdout)}
+    assert done.returncode == 0, done.stdout
+    assert conditions["embedded follower"]["ok"]
+    assert conditions["openai planner"]["ok"]
+    assert not conditions["collie data"]["ok"] and conditions["collie data"]["fix"]
+    assert "sk-secret" not in done.stdout + done.stderr
+    assert "torch" in disciple("doctor").stdout
+
+
+def test_samplers_and_plugins_are_listed() -> None:
+    rows = json.loads(disciple("samplers", "--json").stdout)
+    assert {row["name"]: row["kind"] for row in rows} == {
+        "is": "weighted",
+        "rs": "weighted",
+        "smc": "weighted",
+    }
+    assert "smc" in disciple("samplers").stdout
+    (plugin,) = json.loads(disciple("plugins", "--json", env={"DISCIPLE_PLUGINS": ""}).stdout)
+    assert plugin["name"] == "builtin"
+
+
+def test_version_and_help() -> None:
+    assert re.fullmatch(r"disciple \d+\.\d+\.\d+\n", disciple("--version").stdout)
+    shown = disciple("--help").stdout
+    assert all(str(code) in shown for code in EXIT_CODES)
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run", "plan", "exec", "check", "demo", "doctor", "samplers", "plugins", "eval collie"],
+)
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    done = disciple(*command.split(), "--help")
+    assert done.returncode == 0
+    assert "Examples:" in done.stdout
+    assert f"disciple {command}" in done.stdout
+
+
+def test_an_unexpected_error_is_one_line_and_debug_shows_more(tmp_path: Path) -> None:
+    broken = {"PYTHONPATH": str(tmp_path)}
+    (tmp_path / "sitecustomize.py").write_text(
+        "import disciple_ext.doctor\n"
+        "def diagnose(): raise RuntimeError('boom')\n"
+        "disciple_ext.doctor.diagnose = diagnose\n"
+    )
+    done = disciple("doctor", env=broken)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "RuntimeError: boom" in done.stderr
+    assert "Traceback" in disciple("--debug", "doctor", env=broken).stderr
+
+
+@pytest.mark.slow
+def test_the_demo_passes_the_ground_truth() -> None:
+    done = disciple("demo", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len({row["type"] for row in rows}) == 9
+    assert all(row["passed"] for row in rows)
