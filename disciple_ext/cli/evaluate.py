@@ -37,7 +37,7 @@ def _names(text: str, option: str) -> list[str]:
 def collie(
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
     method: Annotated[
-        str, typer.Option("--method", help="smc, is, rs or follower, with commas between.")
+        str, typer.Option("--method", help="smc, is, rs, follower, ..., with commas between.")
     ] = "smc",
     data: Annotated[
         Path | None, typer.Option("--data", help="Instances; default: what DISCIPLE_COLLIE names.")
@@ -56,7 +56,13 @@ def collie(
         str, typer.Option("--follower", help="Who writes: embedded or hf:ID_OR_PATH.")
     ] = "embedded",
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for one run.")] = 120.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds for one run; default 120, for paragraphs 240."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", help="Runs at a time.")
+    ] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
     ] = False,
@@ -65,21 +71,32 @@ def collie(
     """Weighted Pass@1 on COLLIE: one line for each task type and method."""
     if follower == "embedded":
         hush()
-    from ..evaluation.runner import evaluate_collie  # loads torch
+    from ..evaluation.log import Row
+    from ..evaluation.metrics import summarise
+    from ..evaluation.run import evaluate  # loads torch
 
-    summary = evaluate_collie(
-        out,
-        methods=_names(method, "--method"),
+    def tell(row: Row, done: int, total: int) -> None:
+        error = f", {row.error['type']}: {row.error['message']}" if row.error else ""
+        note(
+            f"{done}/{total} {row.id} {row.method}: Pass@1 {row.pass_at_1:.3f}, "
+            f"{row.seconds:.1f} s{error}"
+        )
+
+    rows = evaluate(
+        _names(method, "--method"),
+        out=out,
         data=data,
         tasks=_names(tasks, "--tasks") if tasks is not None else None,
         limit=limit,
         n=n,
-        follower=follower,
         seed=seed,
         timeout=timeout,
         resume=resume,
-        on_row=note,
+        follower=follower,
+        concurrency=concurrency,
+        on_progress=tell,
     )
+    summary = summarise(rows)
     if as_json:
         answer_json(summary.to_dict())
     else:

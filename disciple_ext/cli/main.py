@@ -13,7 +13,7 @@ import typer
 
 from .. import __version__
 from ..errors import DiscipleError
-from . import check, demo, doctor, evaluate, interrupt, listing, steer
+from . import check, demo, doctor, evaluate, interrupt, listing, report, steer
 from .console import examples, note
 
 __all__ = ["EXIT_CODES", "app", "main"]
@@ -70,6 +70,7 @@ app.command("doctor", epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
 app.command("samplers", epilog=examples("disciple samplers --json"))(listing.samplers)
 app.command("plugins", epilog=examples("disciple plugins --json"))(listing.plugins)
 app.add_typer(evaluate.app, name="eval")
+app.command("report", epilog=examples(*report.EXAMPLES))(report.report)
 
 
 def main(args: list[str] | None = None) -> NoReturn:

@@ -23,6 +23,8 @@ def sample_weights(log_weights: Sequence[float | None]) -> list[float]:
             method without weights: all count alike. A single None counts as a weight of zero
             (the paper's "undefined").
     """
+    if not log_weights:
+        return []
     if all(value is None for value in log_weights):
         return [1.0 / len(log_weights)] * len(log_weights)
     logs = [-math.inf if value is None else value for value in log_weights]

@@ -32,8 +32,8 @@ def versions() -> dict[str, str]:
 
 def weights_hash(follower: Any) -> str | None:
     """SHA-256 of a follower's parameters (names, types, values), or None where it shows none."""
-    model = getattr(getattr(follower, "backend", None), "model", None)
-    if not hasattr(model, "state_dict"):
+    model: Any = getattr(getattr(follower, "backend", None), "model", None)
+    if model is None or not hasattr(model, "state_dict"):
         return None
     import torch
 

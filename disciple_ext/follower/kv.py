@@ -173,16 +173,19 @@ class KVBackend:
         """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
         out: list[torch.Tensor] = []
         for i in range(0, len(pairs), self._rows):
-            group = pairs[i : i + self._rows]
-            rows = self._place([(*context, *tokens[:-1]) for context, tokens in group])
-            for row, (context, _) in zip(rows, group, strict=True):
-                # The logits before the first token need its context's last one evaluated again.
-                row.known = min(row.known, len(context) - 1)
-            logits = self._forward(rows, keep=max(len(tokens) for _, tokens in group))
-            for row in rows:
-                self._slots.hold(row.slot, row.context, row.known)
-            out += [x[-len(tokens) :] for x, (_, tokens) in zip(logits, group, strict=True)]
+            out += self._score(pairs[i : i + self._rows])
         return out
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _score(self, group: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+        rows = self._place([(*context, *tokens[:-1]) for context, tokens in group])
+        for row, (context, _) in zip(rows, group, strict=True):
+            # The logits before the first token need its context's last one evaluated again.
+            row.known = min(row.known, len(context) - 1)
+        logits = self._forward(rows, keep=max(len(tokens) for _, tokens in group))
+        for row in rows:
+            self._slots.hold(row.slot, row.context, row.known)
+        return [x[-len(tokens) :] for x, (_, tokens) in zip(logits, group, strict=True)]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _evaluate(self, contexts: Sequence[Tokens]) -> torch.Tensor:
@@ -290,7 +293,6 @@ class PlainBackend:
         self.max_context: int | None = getattr(config, "max_position_embeddings", None)
         self.forwards = 0
 
-    @torch.inference_mode()  # type: ignore[untyped-decorator]
     async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
         """Next-token logits, float32, shape (contexts, vocabulary)."""
         out: list[torch.Tensor] = []
@@ -298,11 +300,11 @@ class PlainBackend:
             out.append(self._whole(context)[-1])
         return torch.stack(out)
 
-    @torch.inference_mode()  # type: ignore[untyped-decorator]
     async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
         """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
         return [self._whole((*c, *tokens[:-1]))[-len(tokens) :] for c, tokens in pairs]
 
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _whole(self, context: Tokens) -> torch.Tensor:
         self.forwards += 1
         ids = torch.tensor([context], device=self.device)

@@ -141,10 +141,12 @@ class _Branching:
 
     def __init__(self, inner: HostFollower, script: Sequence[int]) -> None:
         self.inner = inner
-        self.name, self.vocabulary, self.prompt = inner.name, inner.vocabulary, inner.prompt
         self.log_proposal = 0.0
         self._script = list(script)
         self._taken: list[tuple[int, int]] = []  # choice, number of choices
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
     def __deepcopy__(self, memo: object) -> _Branching:
         return self

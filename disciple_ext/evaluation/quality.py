@@ -1,0 +1,256 @@
+"""How fluent the answers of a log are, beside unconstrained samples of the same follower.
+
+Two measures, both of a text without the words that its task prescribes (every occurrence of them;
+the text is not to be blamed or praised for these):
+
+- nats per token: the mean log-probability of the text's tokens under the prior prompt ("Write a
+  sentence." or "Write a paragraph."), in the tokenizer's own segmentation, end of text left out;
+- real words: the share of its words that a word list has.
+
+They are averaged like Pass@1: over an instance's samples by weight, over instances, over task
+types. The unconstrained samples are drawn under the same prior prompts, as many for each instance
+as it has samples, and measured by the same functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import EvaluationError, UsageError
+from ..model.requests import Follower
+from ..plugins import load_plugins
+from ..steer import arun_program
+from ..task import Limits, Task
+from .baselines import sample_program
+from .collie import load_instances
+from .log import Row, Sample, read_log, read_run
+from .metrics import markdown, mean_by_task, sample_weights
+from .provenance import weights_hash
+from .scoring import prior_prompt, score_texts
+from .texts import Spans, WordList, outside, prescribed_words
+
+__all__ = ["Quality", "drawn_answer", "measure", "unselected"]
+
+SHOWN = 20
+_TOKENS = {"sent": 128, "para": 512}
+_AT_ONCE = 128
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Fluency of answers and of unconstrained samples.
+
+    Attributes:
+        method: whose answers.
+        nats: mean log-probability per token, ``answers`` and ``samples``, by task and level.
+        words: share of words that the list has, likewise.
+        shown: (instance, answer) pairs, unselected.
+        sampled: unconstrained texts, as many, likewise from evenly spaced places.
+    """
+
+    method: str
+    nats: dict[str, dict[str, float]]
+    words: dict[str, dict[str, float]]
+    shown: tuple[tuple[str, str], ...]
+    sampled: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The measures and texts as JSON-safe data."""
+        return {
+            "method": self.method,
+            "nats_per_token": self.nats,
+            "real_words": self.words,
+            "answers": [{"id": name, "text": text} for name, text in self.shown],
+            "samples": list(self.sampled),
+        }
+
+    def report(self) -> str:
+        """Markdown: the table, and the texts."""
+        kinds = ("answers", "samples")
+        body = []
+        for task in self.nats["answers"]:
+            nats = [self.nats[k].get(task, math.nan) for k in kinds]
+            words = [self.words[k].get(task, math.nan) for k in kinds]
+            cells = [f"{x:.2f}" for x in (*nats, nats[0] - nats[1])]
+            body.append([task, *cells, *(f"{100 * x:.1f}%" for x in words)])
+        head = ["task", f"nats/token, {self.method}", "unconstrained", "difference"]
+        table = markdown([*head, f"real words, {self.method}", "unconstrained"], body)
+        answers = "\n".join(f"- `{name}`: {_line(text)}" for name, text in self.shown)
+        samples = "\n".join(f"- {_line(text)}" for text in self.sampled)
+        return (
+            f"{table}\n\n{len(self.shown)} answers, unselected (the answers of evenly spaced "
+            f"instances):\n\n{answers}\n\nUnconstrained samples, for comparison:\n\n{samples}"
+        )
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", " / ")
+
+
+def drawn_answer(row: Row) -> str | None:
+    """The answer of a run: one text drawn by weight, as :class:`disciple_ext.Result` draws it.
+
+    It comes from the samples whose check passed, if any did, else from all that are alive; the
+    draw is keyed by the run's seed. None where no sample is alive.
+    """
+    alive = [s for s in row.samples if s.log_weight is None or s.log_weight > -math.inf]
+    pool = [s for s in alive if s.check] or alive
+    if not pool:
+        return None
+    weights = sample_weights([s.log_weight for s in pool])
+    rng = np.random.default_rng([row.seed, 0x7E87])
+    return pool[int(rng.choice(len(pool), p=weights))].text
+
+
+def unselected(rows: Sequence[Row], count: int = SHOWN) -> tuple[tuple[str, str], ...]:
+    """Answers of evenly spaced instances (in the log's order by id), nothing left out by eye."""
+    answered = [(row.id, text) for row in _in_order(rows) if (text := drawn_answer(row))]
+    return tuple(_spaced(answered, count))
+
+
+def _in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (not row.task.startswith("sent"), row.id))
+
+
+def _spaced(things: Sequence[Any], count: int) -> list[Any]:
+    count = min(count, len(things))
+    return [things[i * len(things) // count] for i in range(count)]
+
+
+def measure(
+    directory: str | Path,
+    *,
+    method: str = "smc",
+    words: str | Path | None = None,
+    data: str | Path | None = None,
+    follower: Any = None,
+) -> Quality:
+    """Measure the answers of a log; the log's follower is loaded again for it.
+
+    Args:
+        directory: the log's.
+        method: whose answers.
+        words: a word list; a usual place of the system's where it is None.
+        data: COLLIE's instances, for the words they prescribe; ``DISCIPLE_COLLIE`` if None.
+        follower: a loaded follower, or None for the one that the log names.
+
+    Raises:
+        UsageError: there is no word list.
+        EvaluationError: the log has no answer of the method, or its follower has changed.
+    """
+    known = WordList.read(words)
+    rows = [row for row in read_log(directory) if row.method == method]
+    rows = _in_order({row.id: row for row in rows if row.error is None}.values())
+    if not any(sample_weights([s.log_weight for s in row.samples]) for row in rows):
+        raise EvaluationError(f"the log in {directory} has no answer of the method {method!r}")
+    targets = {i.id: i.targets for i in load_instances(data)}
+    missing = [row.id for row in rows if row.id not in targets]
+    if missing:
+        raise EvaluationError(f"the data has no instance {missing[0]!r} of the log")
+    follower = follower or _same_follower(directory)
+    answers = {row.id: list(row.samples) for row in rows}
+    free = asyncio.run(_unconstrained(follower, rows))
+    banned = {row.id: prescribed_words(row.task, targets[row.id]) for row in rows}
+    none: dict[str, tuple[str, ...]] = {row.id: () for row in rows}
+    nats, share = {}, {}
+    for kind, texts, left_out in (("answers", answers, banned), ("samples", free, none)):
+        nats[kind], share[kind] = asyncio.run(_means(follower, rows, texts, left_out, known))
+    sampled = _spaced([samples[0].text for samples in free.values()], SHOWN)
+    return Quality(method, nats, share, unselected(rows), tuple(sampled))
+
+
+def _same_follower(directory: str | Path) -> Any:
+    about = read_run(directory) or {}
+    follower = load_plugins().make("followers", about.get("follower", "embedded"))
+    if about.get("weights") not in (None, weights_hash(follower)):
+        raise EvaluationError(
+            f"the follower {follower.name!r} has other weights than when the log in {directory} "
+            "was made; its texts would be measured by another model"
+        )
+    return follower
+
+
+async def _unconstrained(follower: Any, rows: Sequence[Row]) -> dict[str, list[Sample]]:
+    """Free samples for each instance, as many as it has answers."""
+    registry = load_plugins()
+    found: dict[str, list[Sample]] = {}
+    for level in ("sent", "para"):
+        own = [row for row in rows if row.task.startswith(level)]
+        wanted = sum(len(row.samples) for row in own)
+        program = sample_program(prior_prompt(level), _TOKENS[level])
+        texts: list[Sample] = []
+        while len(texts) < wanted:
+            size = min(_AT_ONCE, wanted - len(texts))
+            task = Task(prior_prompt(level), n=size, limits=Limits(timeout=3600))
+            result = await arun_program(
+                program, task, follower=follower, sampler="is", seed=len(texts), registry=registry
+            )
+            texts += [_free(p.text.strip(), p.finish_reason, p.tokens) for p in result.particles]
+        for row in own:
+            found[row.id] = [texts.pop() for _ in row.samples]
+    return found
+
+
+def _free(text: str, finish_reason: str, tokens: int) -> Sample:
+    return Sample(text, None, None, False, finish_reason, tokens, None)
+
+
+async def _means(
+    follower: Follower,
+    rows: Sequence[Row],
+    texts: Mapping[str, Sequence[Sample]],
+    left_out: Mapping[str, Sequence[str]],
+    known: WordList,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Nats per token and share of real words, by task and level."""
+    weighted = [
+        (row, weight, sample.text)
+        for row in rows
+        for weight, sample in zip(
+            sample_weights([s.log_weight for s in texts[row.id]]), texts[row.id], strict=True
+        )
+        if weight > 0
+    ]
+    scored = await score_texts(follower, [(prior_prompt(r.task), text) for r, _, text in weighted])
+    nats: dict[str, list[tuple[float, float]]] = {}
+    share: dict[str, list[tuple[float, float]]] = {}
+    for (row, weight, text), tokens in zip(weighted, scored, strict=True):
+        spans = Spans.of(text, left_out[row.id])
+        logs = [token.log_prob for token in outside(spans, tokens)]
+        if logs:
+            nats.setdefault(row.id, []).append((weight, math.fsum(logs) / len(logs)))
+        found = known.share(text, spans)
+        if found is not None:
+            share.setdefault(row.id, []).append((weight, found))
+    tasks = {row.id: row.task for row in rows}
+    return _averaged(nats, tasks), _averaged(share, tasks)
+
+
+def _averaged(
+    values: Mapping[str, Sequence[tuple[float, float]]], tasks: Mapping[str, str]
+) -> dict[str, float]:
+    pairs = []
+    for name, weighted in values.items():
+        total = math.fsum(weight for weight, _ in weighted)
+        mean = math.fsum(weight * value for weight, value in weighted) / total
+        pairs.append((tasks[name], mean))
+    return mean_by_task(pairs)
+
+
+def _main() -> None:
+    import sys
+
+    if len(sys.argv) < 2:
+        raise UsageError("usage: python -m disciple_ext.evaluation.quality DIR [WORDS]")
+    print(measure(sys.argv[1], words=sys.argv[2] if len(sys.argv) > 2 else None).report())
+
+
+if __name__ == "__main__":
+    _main()
