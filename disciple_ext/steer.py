@@ -207,7 +207,8 @@ async def arun_program(
 async def _run(program: Program, task: Task, setting: _Setting) -> Result:
     level = _level(program, setting.sandbox)
     deadline = time.monotonic() + task.limits.timeout
-    future = inprocess.start(_execute(program, task, setting, level, deadline), deadline)
+    work = _execute(program, task, setting, level, deadline)
+    future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
     try:
         return await asyncio.wrap_future(future)
     except inprocess.Deadline:

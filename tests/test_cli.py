@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,12 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from disciple_ext import Result
-from disciple_ext.cli import EXIT_CODES
+from disciple_ext.cli import EXIT_CODES, main
 
 TASK = "Please generate a sentence with exactly 8 words."
 PROGRAM = """
@@ -34,24 +38,55 @@ class InferenceModel(BaseModel):
 """
 
 
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Disciple = Callable[..., Done]
+
+
+@pytest.fixture
 def disciple(
-    *args: str, stdin: str | None = None, env: dict[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own, without a terminal and without a key."""
-    return subprocess.run(
-        [sys.executable, "-m", "disciple_ext", *args],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=cwd,
-        env=environment(env),
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Disciple]:
+    """Run the command in this process, without a terminal and without a key."""
+    for name in CLEARED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    monkeypatch.setattr("warnings.showwarning", warnings.showwarning)
+    handler = signal.getsignal(signal.SIGINT)
+
+    def run(*args: str, stdin: str = "") -> Done:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as ended:
+            main(list(args))
+        shown = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, shown.out, shown.err)
+
+    yield run
+    signal.signal(signal.SIGINT, handler)
+
+
+def process(*args: str, env: dict[str, str] | None = None) -> Done:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-m", "disciple_ext", *args]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=environment(env)
     )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+CLEARED = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCIPLE_COLLIE", "DISCIPLE_DEBUG")
 
 
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    drop = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCIPLE_COLLIE", "DISCIPLE_DEBUG"}
-    kept = {name: value for name, value in os.environ.items() if name not in drop}
+    kept = {name: value for name, value in os.environ.items() if name not in CLEARED}
     return {**kept, **(more or {})}
 
 
@@ -74,7 +109,7 @@ def write(tmp_path: Path, step: str) -> str:
 
 
 def test_run_prints_the_text_and_nothing_else_on_stdout() -> None:
-    done = disciple("run", TASK, "-n", "4", "--seed", "3")
+    done = process("run", TASK, "-n", "4", "--seed", "3")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.strip().split()) == 8
     assert done.stdout.endswith("\n") and done.stdout.count("\n") == 1
@@ -82,7 +117,7 @@ def test_run_prints_the_text_and_nothing_else_on_stdout() -> None:
     assert "\x1b" not in done.stdout + done.stderr
 
 
-def test_run_as_json_is_a_result_of_schema_1() -> None:
+def test_run_as_json_is_a_result_of_schema_1(disciple: Disciple) -> None:
     done = disciple("run", TASK, "-n", "4", "--json")
     data = json.loads(done.stdout)
     assert data["schema"] == 1
@@ -94,13 +129,13 @@ def test_run_as_json_is_a_result_of_schema_1() -> None:
     assert result.to_dict() == data
 
 
-def test_one_seed_gives_one_answer() -> None:
+def test_one_seed_gives_one_answer(disciple: Disciple) -> None:
     first, second = (disciple("run", TASK, "-n", "2", "--seed", "9", "-q") for _ in range(2))
     assert first.stdout == second.stdout != ""
     assert first.stderr == ""
 
 
-def test_a_task_and_a_program_may_come_through_pipes() -> None:
+def test_a_task_and_a_program_may_come_through_pipes(disciple: Disciple) -> None:
     planned = disciple("plan", "-", stdin=TASK + "\n")
     assert planned.returncode == 0
     assert "class InferenceModel(BaseModel)" in planned.stdout
@@ -122,7 +157,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 # Exit codes -----------------------------------------------------------------------------------
 
 
-def test_a_rejected_answer_exits_with_1() -> None:
+def test_a_rejected_answer_exits_with_1(disciple: Disciple) -> None:
     done = disciple("run", TASK, "-n", "2", "--retries", "1", "--verify", "false")
     assert done.returncode == 1
     assert "verifier: failed" in done.stderr
@@ -152,12 +187,19 @@ def test_a_rejected_answer_exits_with_1() -> None:
         (["run"], "Missing argument"),
         (["frobnicate"], "No such command"),
         (["exec", "no-such-file.py"], "cannot read the program no-such-file.py"),
-        (["exec", "."], "cannot read the program"),
+        (["exec", ".."], "cannot read the program"),
         (["eval", "collie", "--out", "unused"], "DISCIPLE_COLLIE"),
     ],
 )
-def test_wrong_usage_exits_with_2(args: list[str], says: str, tmp_path: Path) -> None:
-    done = disciple(*args, cwd=tmp_path)
+def test_wrong_usage_exits_with_2(
+    disciple: Disciple,
+    args: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = disciple(*args)
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -165,7 +207,7 @@ def test_wrong_usage_exits_with_2(args: list[str], says: str, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_task_that_the_expert_cannot_read_says_what_it_can() -> None:
+def test_a_task_that_the_expert_cannot_read_says_what_it_can(disciple: Disciple) -> None:
     done = disciple("run", "Explain the moon to my cat.")
     assert done.returncode == 2
     assert "--planner" in done.stderr or "planner" in done.stderr
@@ -179,7 +221,9 @@ def test_a_task_that_the_expert_cannot_read_says_what_it_can() -> None:
         ("raise SystemExit(7)", "SystemExit"),
     ],
 )
-def test_a_program_at_fault_exits_with_3(tmp_path: Path, step: str, says: str) -> None:
+def test_a_program_at_fault_exits_with_3(
+    disciple: Disciple, tmp_path: Path, step: str, says: str
+) -> None:
     done = disciple("exec", write(tmp_path, step), "--sandbox", "none", "-n", "2")
     assert done.returncode == 3, done.stderr
     assert says in done.stderr
@@ -187,7 +231,7 @@ def test_a_program_at_fault_exits_with_3(tmp_path: Path, step: str, says: str) -
     assert done.stdout == ""
 
 
-def test_a_program_that_does_not_parse_exits_with_3(tmp_path: Path) -> None:
+def test_a_program_that_does_not_parse_exits_with_3(disciple: Disciple, tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("class InferenceModel(BaseModel):\n  async def\n")
     done = disciple("exec", str(path), "--sandbox", "none")
@@ -195,7 +239,7 @@ def test_a_program_that_does_not_parse_exits_with_3(tmp_path: Path) -> None:
     assert "line 2" in done.stderr
 
 
-def test_what_is_not_there_exits_with_4(tmp_path: Path, program: str) -> None:
+def test_what_is_not_there_exits_with_4(disciple: Disciple, tmp_path: Path, program: str) -> None:
     gone = disciple("run", TASK, "--follower", f"hf:{tmp_path / 'gone'}")
     assert gone.returncode == 4
     assert "gone" in gone.stderr
@@ -211,7 +255,7 @@ def test_what_is_not_there_exits_with_4(tmp_path: Path, program: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["while True: pass", "import time\ntime.sleep(60)"])
-def test_out_of_time_exits_with_124(tmp_path: Path, step: str) -> None:
+def test_out_of_time_exits_with_124(disciple: Disciple, tmp_path: Path, step: str) -> None:
     begun = time.monotonic()
     path = write(tmp_path, step)
     done = disciple("exec", path, "--sandbox", "none", "--timeout", "1", "-n", "2")
@@ -273,7 +317,7 @@ def test_an_interrupt_ends_it_within_a_second(tmp_path: Path, step: str) -> None
 # The rest -------------------------------------------------------------------------------------
 
 
-def test_check_shows_findings_with_lines(tmp_path: Path, program: str) -> None:
+def test_check_shows_findings_with_lines(disciple: Disciple, tmp_path: Path, program: str) -> None:
     assert disciple("check", program).returncode == 0
     bad = write(tmp_path, "self.next_word()")
     done = disciple("check", bad)
@@ -283,8 +327,9 @@ def test_check_shows_findings_with_lines(tmp_path: Path, program: str) -> None:
     assert finding["line"] == 3 and finding["fatal"]
 
 
-def test_doctor_lists_what_there_is() -> None:
-    done = disciple("doctor", "--json", env={"OPENAI_API_KEY": "sk-secret"})
+def test_doctor_lists_what_there_is(disciple: Disciple, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    done = disciple("doctor", "--json")
     conditions = {condition["name"]: condition for condition in json.loads(done.stdout)}
     assert done.returncode == 0, done.stdout
     assert conditions["embedded follower"]["ok"]
@@ -294,7 +339,9 @@ def test_doctor_lists_what_there_is() -> None:
     assert "torch" in disciple("doctor").stdout
 
 
-def test_samplers_and_plugins_are_listed() -> None:
+def test_samplers_and_plugins_are_listed(
+    disciple: Disciple, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = json.loads(disciple("samplers", "--json").stdout)
     assert {row["name"]: row["kind"] for row in rows} == {
         "is": "weighted",
@@ -302,11 +349,12 @@ def test_samplers_and_plugins_are_listed() -> None:
         "smc": "weighted",
     }
     assert "smc" in disciple("samplers").stdout
-    (plugin,) = json.loads(disciple("plugins", "--json", env={"DISCIPLE_PLUGINS": ""}).stdout)
+    monkeypatch.setenv("DISCIPLE_PLUGINS", "")
+    (plugin,) = json.loads(disciple("plugins", "--json").stdout)
     assert plugin["name"] == "builtin"
 
 
-def test_version_and_help() -> None:
+def test_version_and_help(disciple: Disciple) -> None:
     assert re.fullmatch(r"disciple \d+\.\d+\.\d+\n", disciple("--version").stdout)
     shown = disciple("--help").stdout
     assert all(str(code) in shown for code in EXIT_CODES)
@@ -317,28 +365,29 @@ def test_version_and_help() -> None:
     "command",
     ["run", "plan", "exec", "check", "demo", "doctor", "samplers", "plugins", "eval collie"],
 )
-def test_every_command_has_help_with_an_example(command: str) -> None:
+def test_every_command_has_help_with_an_example(disciple: Disciple, command: str) -> None:
     done = disciple(*command.split(), "--help")
     assert done.returncode == 0
     assert "Examples:" in done.stdout
     assert f"disciple {command}" in done.stdout
 
 
-def test_an_unexpected_error_is_one_line_and_debug_shows_more(tmp_path: Path) -> None:
-    broken = {"PYTHONPATH": str(tmp_path)}
-    (tmp_path / "sitecustomize.py").write_text(
-        "import disciple_ext.doctor\n"
-        "def diagnose(): raise RuntimeError('boom')\n"
-        "disciple_ext.doctor.diagnose = diagnose\n"
-    )
-    done = disciple("doctor", env=broken)
+def test_an_unexpected_error_is_one_line_and_debug_shows_more(
+    disciple: Disciple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("disciple_ext.cli.doctor.diagnose", broken)
+    done = disciple("doctor")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "RuntimeError: boom" in done.stderr
-    assert "Traceback" in disciple("--debug", "doctor", env=broken).stderr
+    monkeypatch.setenv("DISCIPLE_DEBUG", "")
+    assert "Traceback" in disciple("--debug", "doctor").stderr
 
 
 @pytest.mark.slow
-def test_the_demo_passes_the_ground_truth() -> None:
+def test_the_demo_passes_the_ground_truth(disciple: Disciple) -> None:
     done = disciple("demo", "--json")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]

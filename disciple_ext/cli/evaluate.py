@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import UsageError
 from .console import answer, answer_json, examples, note
 from .progress import hush
+
+if TYPE_CHECKING:
+    from ..evaluation.log import Row
 
 __all__ = ["EXAMPLES", "app", "collie"]
 
@@ -38,7 +41,7 @@ def collie(
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
     method: Annotated[
         str, typer.Option("--method", help="smc, is, rs, follower, ..., with commas between.")
-    ] = "smc",
+    ] = "smc,is,rs,follower",
     data: Annotated[
         Path | None, typer.Option("--data", help="Instances; default: what DISCIPLE_COLLIE names.")
     ] = None,
@@ -60,9 +63,7 @@ def collie(
         float | None,
         typer.Option("--timeout", help="Seconds for one run; default 120, for paragraphs 240."),
     ] = None,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", help="Runs at a time.")
-    ] = 1,
+    concurrency: Annotated[int, typer.Option("--concurrency", help="Runs at a time.")] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
     ] = False,
@@ -71,16 +72,8 @@ def collie(
     """Weighted Pass@1 on COLLIE: one line for each task type and method."""
     if follower == "embedded":
         hush()
-    from ..evaluation.log import Row
     from ..evaluation.metrics import summarise
     from ..evaluation.run import evaluate  # loads torch
-
-    def tell(row: Row, done: int, total: int) -> None:
-        error = f", {row.error['type']}: {row.error['message']}" if row.error else ""
-        note(
-            f"{done}/{total} {row.id} {row.method}: Pass@1 {row.pass_at_1:.3f}, "
-            f"{row.seconds:.1f} s{error}"
-        )
 
     rows = evaluate(
         _names(method, "--method"),
@@ -94,10 +87,18 @@ def collie(
         resume=resume,
         follower=follower,
         concurrency=concurrency,
-        on_progress=tell,
+        on_progress=_progress,
     )
     summary = summarise(rows)
     if as_json:
         answer_json(summary.to_dict())
     else:
         answer(summary.table())
+
+
+def _progress(row: Row, done: int, total: int) -> None:
+    error = f", {row.error['type']}" if row.error else ""
+    note(
+        f"{done}/{total} {row.id} {row.method}: Pass@1 {row.pass_at_1:.3f}, "
+        f"{row.seconds:.1f} s{error}"
+    )

@@ -24,9 +24,7 @@ def report(
         bool,
         typer.Option("--quality", help="How fluent the answers are, beside unconstrained samples."),
     ] = False,
-    method: Annotated[
-        str, typer.Option("--method", help="With --quality: whose answers.")
-    ] = "smc",
+    method: Annotated[str, typer.Option("--method", help="With --quality: whose answers.")] = "smc",
     words: Annotated[
         Path | None, typer.Option("--words", help="With --quality: a list of words, one a line.")
     ] = None,

@@ -18,7 +18,9 @@ T = TypeVar("T")
 PRIOR_PROMPTS = {"sent": "Write a sentence.", "para": "Write a paragraph."}
 """The prior prompt of a sentence task and of a paragraph task."""
 
-_BATCH = 64
+_BATCH_LOGITS = 2**25
+"""Logits of one batch at most: rows, times the longest row's tokens, times the vocabulary."""
+
 _FOR_EVER = 1e6
 
 
@@ -56,9 +58,11 @@ async def score_texts(
     """
     found: dict[tuple[str, str], tuple[ScoredToken, ...]] = {}
     # Texts of one length share a batch: rows are padded to the longest.
-    todo = sorted(dict.fromkeys(texts), key=lambda pair: len(pair[1]))
-    for first in range(0, len(todo), _BATCH):
-        batch = todo[first : first + _BATCH]
+    todo = sorted(dict.fromkeys(texts), key=lambda pair: -len(pair[1]))
+    while todo:
+        longest = max(1, len(follower.vocabulary.encode(todo[0][1])))
+        rows = max(1, _BATCH_LOGITS // (longest * follower.vocabulary.size))
+        batch, todo = todo[:rows], todo[rows:]
         scored = await on_follower(_score(follower, batch))
         found.update(zip(batch, scored, strict=True))
     return [found[pair] for pair in texts]

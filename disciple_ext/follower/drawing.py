@@ -45,27 +45,25 @@ class MaskCache:
         return found
 
 
-def log_prob(logits: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
-    """Log-probability of one token a row: logits (rows, V), token (rows,) of ids, -1 for none."""
-    norm = _logsumexp(logits, None)
-    picked = logits.gather(-1, token.clamp(min=0)[:, None])[:, 0].double()
-    return picked - norm
+def log_prob(logprobs: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+    """Log-probability of one token a row: (rows, V) and ids (rows,), -1 for none; float64."""
+    return logprobs.gather(-1, token.clamp(min=0)[:, None])[:, 0].double()
 
 
-def log_mass(logits: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:
+def log_mass(logprobs: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:
     """Log of the mass of each row's mask, float64, shape (rows,); 0 where there is none."""
     if masks is None:
-        return torch.zeros(logits.shape[0], dtype=torch.float64, device=logits.device)
-    return (_logsumexp(logits, masks) - _logsumexp(logits, None)).clamp(max=0.0)
+        return torch.zeros(logprobs.shape[0], dtype=torch.float64, device=logprobs.device)
+    return _sum_up(logprobs, masks)[2].clamp(max=0.0)
 
 
 def draw(
-    logits: torch.Tensor, masks: torch.Tensor | None, u: torch.Tensor
+    logprobs: torch.Tensor, masks: torch.Tensor | None, u: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Draw one token a row by inverse CDF within its mask.
 
     Args:
-        logits: float32, shape (rows, V).
+        logprobs: normalised, float32, shape (rows, V).
         masks: booleans, shape (rows, V), or None.
         u: uniforms in [0, 1), float64, shape (rows,).
 
@@ -73,11 +71,7 @@ def draw(
         The tokens (-1 where the mask leaves nothing), their log-probabilities without the mask,
         and the log masses of the masks; float64, shape (rows,) each.
     """
-    mass = log_mass(logits, masks)
-    masked = logits if masks is None else logits.masked_fill(~masks, -torch.inf)
-    # Relative to the largest allowed logit, so that a tiny mass does not underflow.
-    top = masked.amax(-1, keepdim=True)
-    weights = torch.exp(masked - torch.where(top.isfinite(), top, 0.0)).double()
+    weights, top, mass = _sum_up(logprobs, masks)
     rows, size = weights.shape
     blocks = -(-size // _BLOCK)
     padded = torch.nn.functional.pad(weights, (0, blocks * _BLOCK - size)).view(rows, blocks, -1)
@@ -86,7 +80,7 @@ def draw(
     target = u * cdf[:, -1]
     # First block whose cumulative sum exceeds the target; zero-mass blocks never do first.
     block = (cdf <= target[:, None]).sum(-1).clamp(max=blocks - 1)
-    picked = torch.arange(rows, device=logits.device)
+    picked = torch.arange(rows, device=logprobs.device)
     before = cdf[picked, block] - sums[picked, block]
     inner = padded[picked, block].cumsum(-1)
     rest = (target - before).clamp(min=0.0)
@@ -96,8 +90,8 @@ def draw(
     wrong = weights.gather(-1, token.clamp(max=size - 1)[:, None])[:, 0] <= 0
     if bool(wrong.any()):
         token = torch.where(wrong, _last_positive(weights, token), token)
-    token = torch.where(top[:, 0].isfinite(), token, -1)
-    return token, log_prob(logits, token), mass
+    token = torch.where(top.isfinite(), token, -1)
+    return token, log_prob(logprobs, token), mass.clamp(max=0.0)
 
 
 def _last_positive(weights: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
@@ -108,8 +102,13 @@ def _last_positive(weights: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
     return torch.where(before >= 0, before, first)
 
 
-def _logsumexp(logits: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:
-    masked = logits if masks is None else logits.masked_fill(~masks, -torch.inf)
-    top = masked.amax(-1, keepdim=True)
+def _sum_up(
+    logprobs: torch.Tensor, masks: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Weights relative to each row's largest allowed one, its log, and the log of their sum."""
+    masked = logprobs if masks is None else logprobs.masked_fill(~masks, -torch.inf)
+    top = masked.amax(-1)
+    # Relative to the largest one, so that a tiny mass does not underflow.
     safe = torch.where(top.isfinite(), top, 0.0)
-    return torch.exp(masked - safe).sum(-1, dtype=torch.float64).log() + safe[:, 0].double()
+    weights = torch.exp(masked - safe[:, None]).double()
+    return weights, top, weights.sum(-1).log() + safe.double()

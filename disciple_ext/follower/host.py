@@ -36,6 +36,10 @@ from . import drawing
 __all__ = ["Backend", "HostFollower"]
 
 
+_EASY_ROUNDS = 16
+"""Rounds without a forward pass in a row: a program that only asks must not starve the others."""
+
+
 class Backend(Protocol):
     """What computes logits.
 
@@ -69,6 +73,7 @@ class HostFollower:
         name: spec it was loaded from.
         vocabulary: its tokens.
         tokens: tokens drawn or scored so far, all runs together.
+        computing: whether a batch is being answered at this moment.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class HostFollower:
         self.vocabulary = vocabulary
         self.name = name
         self.tokens = 0
+        self.computing = False
         self._prompt = prompt
         self._threads = threads
         self._waiting: list[_Waiting] = []
@@ -133,14 +139,24 @@ class HostFollower:
         return await waiting.future
 
     async def _collect(self) -> None:
+        easy_rounds = 0
         while self._waiting:
             seen = -1
             while seen != len(self._waiting):  # until a pass over the loop adds no request
                 seen = len(self._waiting)
                 await asyncio.sleep(0)
             batch = [w for w in self._waiting if not w.future.done()]
-            self._waiting = []
+            # What needs no forward pass goes first: those who asked go on to their next request,
+            # and the forward that follows serves all of them at once.
+            easy = [w for w in batch if self._known(w.request)]
+            if easy and easy_rounds < _EASY_ROUNDS:
+                easy_rounds += 1
+                batch, self._waiting = easy, [w for w in batch if not self._known(w.request)]
+            else:
+                easy_rounds = 0
+                self._waiting = []
             threads = torch.get_num_threads()
+            self.computing = True
             try:
                 if self._threads is not None:
                     torch.set_num_threads(self._threads)
@@ -152,6 +168,7 @@ class HostFollower:
                 if not isinstance(error, Exception):
                     raise
             finally:
+                self.computing = False
                 if self._threads is not None:
                     torch.set_num_threads(threads)
 
@@ -234,8 +251,8 @@ class HostFollower:
         return masses
 
     def _logprobs(self, requests: Sequence[Any]) -> list[Any]:
-        rows = (self._row(r.context, r.temperature) for r in requests)
-        return [torch.log_softmax(row, -1).cpu().numpy() for row in rows]
+        # A copy: the caller may write to its vector, and ours is remembered.
+        return [self._row(r.context, r.temperature).cpu().numpy().copy() for r in requests]
 
     async def _call(self, waiting: _Waiting) -> None:
         request = waiting.request
@@ -252,11 +269,11 @@ class HostFollower:
         for r in requests:
             self.tokens += len(r.tokens)
             if len(r.tokens) == 1:
-                logits = self._row(r.context, r.temperature)[None]
+                rows = self._row(r.context, r.temperature)[None]
             else:
-                logits = known[(r.context, r.tokens)] / r.temperature
-            ids = torch.tensor(r.tokens, device=logits.device)
-            replies.append(tuple(drawing.log_prob(logits, ids).tolist()))
+                rows = torch.log_softmax(known[(r.context, r.tokens)] / r.temperature, -1)
+            ids = torch.tensor(r.tokens, device=rows.device)
+            replies.append(tuple(drawing.log_prob(rows, ids).tolist()))
         return replies
 
     # Distributions ------------------------------------------------------------------------
@@ -276,11 +293,19 @@ class HostFollower:
         contexts = list(dict.fromkeys(context for context, _ in missing))
         logits = await self.backend.logits(contexts)
         index = {context: i for i, context in enumerate(contexts)}
-        for context, temperature in missing:
-            row = logits[index[context]]
-            self._rows[(context, temperature)] = row if temperature == 1.0 else row / temperature
+        picked = torch.tensor([index[context] for context, _ in missing], device=logits.device)
+        temperature = logits.new_tensor([t for _, t in missing])[:, None]
+        logprobs = torch.log_softmax(logits[picked] / temperature, -1)
+        self._rows.update(zip(missing, logprobs.unbind(), strict=True))
         while len(self._rows) > max(self._remembered, len(needed)):
             self._rows.popitem(last=False)
+
+    def _known(self, request: Request) -> bool:
+        """Whether a request can be answered without a forward pass."""
+        if isinstance(request, Call) or (isinstance(request, Score) and len(request.tokens) > 1):
+            return False
+        temperature = request.temperature
+        return all((context, temperature) in self._rows for context in _contexts(request))
 
     def _row(self, context: Tokens, temperature: float) -> torch.Tensor:
         return self._rows[(context, temperature)]

@@ -111,8 +111,8 @@ class _SlotCache(Cache):  # type: ignore[misc]
                 store.append(new.new_zeros(shape))
             tensor = store[layer_idx]
             tensor[self.slots[self.row], :, self.position] = new[self.row, :, self.column]
-            rows = tensor[slice(*self.run)] if self.run[1] else tensor[self.slots]
-            out.append(rows[:, :, : self.length])
+            known = tensor[:, :, : self.length]
+            out.append(known[slice(*self.run)] if self.run[1] else known[self.slots])
         return out[0], out[1]
 
     def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
@@ -139,7 +139,7 @@ class _SlotCache(Cache):  # type: ignore[misc]
 class KVBackend:
     """A Hugging Face causal LM with full attention, evaluated with the cache above."""
 
-    def __init__(self, model: Any, *, kv_bytes: int = 2**30, rows: int = 128) -> None:
+    def __init__(self, model: Any, *, kv_bytes: int = 2**28, rows: int = 128) -> None:
         """Wrap a model.
 
         Args:

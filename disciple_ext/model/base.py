@@ -12,7 +12,6 @@ import functools
 import math
 import sys
 from collections.abc import Awaitable, Callable
-from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 import numpy as np
@@ -358,10 +357,11 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             self.prior.narrow(mask, log_mass)
 
     def _charge(self, cause: str, amount: float) -> None:
+        if self.weight == -math.inf:
+            amount = -math.inf  # a weight of zero stays zero, whatever is added
         if math.isnan(amount):
             raise ValueError(f"the {cause} would make the particle's log weight NaN")
-        if self.weight > -math.inf:  # a weight of zero stays zero, whatever is added
-            self.weight += amount
+        self.weight += amount
         self.changes.append((cause, amount))
 
     def _room_for(self, tokens: int) -> None:

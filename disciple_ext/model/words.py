@@ -105,6 +105,12 @@ class WordMethods:
             if may_end and not possible:
                 await self._observe_mask(~letters(vocabulary))
                 return word
+            over = ~letters(vocabulary)
+            if may_end and given is not None and not intersect(given, over):
+                # The masks in force leave nothing that could follow the word, so they rule on
+                # its letters only.
+                within = self.context.drawable
+                given = possible | (over if within is None else intersect(over, within))
             if may_end and not await self._branch(letters(vocabulary), given):
                 return word
             word += await self._draw(more)

@@ -11,7 +11,7 @@ import asyncio
 import ctypes
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -44,14 +44,17 @@ class _Loop:
             except Deadline:  # it hit the loop's own code: the tasks it holds go on
                 continue
 
-    def watch(self, deadline: float, over: threading.Event) -> None:
-        """Interrupt whatever hangs the loop after ``deadline``, until the run is over."""
+    def watch(self, deadline: float, over: threading.Event, busy: Callable[[], bool]) -> None:
+        """Interrupt whatever hangs the loop after ``deadline``, until the run is over.
+
+        A loop that computes a batch (``busy``) does not hang, however long that takes.
+        """
         if over.wait(max(0.0, deadline - time.monotonic())):
             return
         while not over.is_set():
             answered = threading.Event()
             self.loop.call_soon_threadsafe(answered.set)
-            if not answered.wait(_GRACE) and not over.is_set():
+            if not answered.wait(_GRACE) and not over.is_set() and not busy():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Deadline)
                 )
@@ -62,12 +65,15 @@ _lock = threading.Lock()
 _shared: _Loop | None = None
 
 
-def start(work: Coroutine[Any, Any, T], deadline: float) -> Future[T]:
+def start(
+    work: Coroutine[Any, Any, T], deadline: float, busy: Callable[[], bool] = lambda: False
+) -> Future[T]:
     """Start a run on the shared loop; cancelling the future cancels the run.
 
     Args:
         work: the run.
         deadline: ``time.monotonic()`` after which a program that hangs is interrupted.
+        busy: whether the host's own code, not a program, keeps the loop from answering.
     """
     global _shared
     with _lock:
@@ -78,7 +84,7 @@ def start(work: Coroutine[Any, Any, T], deadline: float) -> Future[T]:
     future = asyncio.run_coroutine_threadsafe(work, loop.loop)
     future.add_done_callback(lambda _: over.set())
     watchdog = threading.Thread(
-        target=loop.watch, args=(deadline, over), name="disciple-watchdog", daemon=True
+        target=loop.watch, args=(deadline, over, busy), name="disciple-watchdog", daemon=True
     )
     watchdog.start()
     return future

@@ -18,7 +18,7 @@ from ..samplers import weights as weighting
 from ..samplers.base import Population, Run, Sampler
 from ..steer import _particle
 from ..task import Limits, Task
-from .exact import exact_posterior, load_model
+from .exact import ExactPosterior, exact_posterior, load_model
 
 __all__ = ["arun_sampler", "check_sampler", "run_sampler"]
 
@@ -60,6 +60,7 @@ def check_sampler(
     seed: int = 0,
     condition: bool = False,
     errors: float = 6.0,
+    exact: ExactPosterior | None = None,
 ) -> None:
     """Hold a sampler to proper weighting on a program whose posterior can be enumerated.
 
@@ -77,6 +78,7 @@ def check_sampler(
         seed: the first seed.
         condition: whether the sampler conditions on ``check``.
         errors: standard errors allowed.
+        exact: the program's posterior, where it is known already.
 
     Raises:
         AssertionError: the sampler is not properly weighted.
@@ -84,7 +86,7 @@ def check_sampler(
     """
     if sampler.kind != "weighted":
         raise SamplerError(f"the sampler {sampler.name!r} is of kind {sampler.kind!r}")
-    exact = exact_posterior(program, follower, condition=condition)
+    exact = exact or exact_posterior(program, follower, condition=condition)
     model = load_model(program, None)
 
     async def everything() -> list[Population]:

@@ -184,13 +184,8 @@ if await self.wants_to_end():
 self.finish()
 """
     exact = exact_posterior(program(body, "p|q"), toy)
-    ended = [e for e in exact.executions if math.isclose(e.log_weight, _log(exact, e), abs_tol=1)]
-    assert len(exact.executions) == 2 and len(ended) == 2
+    assert len(exact.executions) == 2
     assert exact.evidence == pytest.approx(mass(toy, "p", ("a",), end=False), rel=1e-5)
-
-
-def _log(exact: Any, e: Any) -> float:
-    return float(e.log_weight)
 
 
 def test_end_charges_the_end_of_text_set_once() -> None:
@@ -283,9 +278,7 @@ await self.end()
 """
     exact = exact_posterior(program(body, prompts), toy)
     prompt = "p" if prompts else "toy"
-    assert exact.masses == close(
-        by_text(prior_masses(toy, prompt, 2), lambda t: 1 <= len(t) <= 2)
-    )
+    assert exact.masses == close(by_text(prior_masses(toy, prompt, 2), lambda t: 1 <= len(t) <= 2))
     assert "q\nNote to self: second" in toy._prompts or not prompts
 
 
@@ -342,9 +335,7 @@ await self.end()
     exact = exact_posterior(program(body, prompts), toy)
     prompt = "p" if prompts else "toy"
     first = [(x,) for x in "ab"] + [(x, y) for x in "ab" for y in "ab"]
-    strings = [
-        (*w, *comma, f" {x}", ".") for w in first for comma in ((), (",",)) for x in "ab"
-    ]
+    strings = [(*w, *comma, f" {x}", ".") for w in first for comma in ((), (",",)) for x in "ab"]
     assert exact.masses == close({"".join(s): mass(toy, prompt, s) for s in strings})
 
 
@@ -391,14 +382,14 @@ await self.end()
 
 
 def test_sentences_lines_and_begun_sentences() -> None:
-    toy = ToyFollower.random(21, ["A", "a", " a", ".", "!", "\n"])
+    toy = ToyFollower.random(21, ["Do", " go", ".", "!"])
     body = """
-sentence = await self.next_sentence(min_words=1, max_words=2, max_word_chars=1, marks="!")
+sentence = await self.next_sentence(min_words=1, max_words=2, max_word_chars=2, marks="!")
 assert sentence == self.text
 await self.end()
 """
     exact = exact_posterior(program(body, "p|q"), toy)
-    strings = [("A", "!"), ("A", " a", "!")]
+    strings = [("Do", "!"), ("Do", " go", "!")]
     assert exact.masses == close({"".join(s): mass(toy, "p", s) for s in strings})
     body = """
 line = await self.next_line(min_words=1, max_words=2)
@@ -526,9 +517,7 @@ voice = await self.sample(judge.next_token())
 await self.end()
 """
     exact = exact_posterior(program(body, "p|q"), toy)
-    expected = {
-        t: mass(toy, "p", (t,)) * mass(toy, "judge", (t,), end=False) for t in ("a", "b")
-    }
+    expected = {t: mass(toy, "p", (t,)) * mass(toy, "judge", (t,), end=False) for t in ("a", "b")}
     assert exact.masses == close(expected)
 
 
@@ -640,7 +629,7 @@ def test_the_context_is_required() -> None:
 
 def test_drawing_after_a_drawn_end_is_the_programs_error() -> None:
     toy = ToyFollower.random(34, ["a"])
-    body = "while True:\n    await self.sample(self.context.next_token())"
+    body = "self.max_tokens = 3\nwhile True:\n    await self.sample(self.context.next_token())"
     with pytest.raises(RuntimeError, match="text has ended"):
         exact_posterior(program(body), toy, max_executions=20)
 

@@ -130,8 +130,9 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, help="for the number of tokens seen")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(args.threads)
     weights = args.model / "model.safetensors"
     report: dict[str, Any] = {
         "sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
