@@ -183,7 +183,7 @@ def test_a_rejected_answer_exits_with_1(disciple: Disciple) -> None:
         (["run", TASK, "--sandbox", "iron"], "unknown sandbox level 'iron'"),
         (["run", TASK, "--verify", "'open"], "--verify"),
         (["run", TASK, "--verify", ""], "--verify is empty"),
-        (["run", TASK, "--seed", "x"], "not a valid int"),
+        (["run", TASK, "--seed", "x"], "valid integer"),
         (["run"], "Missing argument"),
         (["frobnicate"], "No such command"),
         (["exec", "no-such-file.py"], "cannot read the program no-such-file.py"),
@@ -363,7 +363,18 @@ def test_version_and_help(disciple: Disciple) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "plan", "exec", "check", "demo", "doctor", "samplers", "plugins", "eval collie"],
+    [
+        "run",
+        "plan",
+        "exec",
+        "check",
+        "demo",
+        "doctor",
+        "samplers",
+        "plugins",
+        "eval collie",
+        "report",
+    ],
 )
 def test_every_command_has_help_with_an_example(disciple: Disciple, command: str) -> None:
     done = disciple(*command.split(), "--help")

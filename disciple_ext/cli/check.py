@@ -20,8 +20,9 @@ def check(
     program: Annotated[str, typer.Argument(help="A program's file, or - for standard input.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Report likely mistakes of a program, with line numbers, without running it.
+    """Report likely mistakes of a program, with their lines.
 
+    The program is not run.
     Exits with 1 where the program cannot work as it is; warnings alone exit with 0. This helps to
     write programs. It is not a security boundary.
     """

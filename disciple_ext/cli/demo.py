@@ -25,7 +25,10 @@ def demo(
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as JSON.")] = False,
 ) -> None:
-    """Solve one task of each of COLLIE's nine types, and let the ground truth judge the texts."""
+    """Solve nine tasks, one of each of COLLIE's types.
+
+    The embedded follower writes, and the ground truth judges the texts.
+    """
     if follower == "embedded":
         hush()
     started = time.monotonic()

@@ -116,7 +116,7 @@ def _add_plugin_commands() -> None:
 def _run(args: list[str] | None) -> int:
     try:
         _add_plugin_commands()
-        code = app(args, standalone_mode=False)
+        code = app(args, prog_name="disciple", standalone_mode=False)
     except DiscipleError as error:
         _debug()
         note(f"error: {error}")

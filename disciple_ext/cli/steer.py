@@ -113,7 +113,7 @@ def plan(
         bool, typer.Option("--json", help="Print source, planner and hash as JSON.")
     ] = False,
 ) -> None:
-    """Print the program that the planner writes for a task, and do not run it."""
+    """Print the program for a task, without running it."""
     asked = Task(read_task(task))
     from ..plugins import load_plugins  # loads torch, through LLaMPPL
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pprint
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Sketch", "listed", "quoted"]
+__all__ = ["Sketch", "assign", "listed", "quoted"]
 
 
 @dataclass
@@ -24,6 +25,7 @@ class Sketch:
         state: statements of ``__init__``.
         step: statements of ``step``.
         check: statements of ``check``.
+        methods: further methods, whole.
     """
 
     summary: str
@@ -36,6 +38,7 @@ class Sketch:
     state: list[str] = field(default_factory=list)
     step: list[str] = field(default_factory=list)
     check: list[str] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
 
     def source(self) -> str:
         """The program."""
@@ -61,6 +64,8 @@ class Sketch:
         ]
         parts += ["    async def step(self):", *_indent(_docstring(story), 2)]
         parts += [*_indent(self.step, 2), "", "    def check(self, text):", *_indent(self.check, 2)]
+        if self.methods:
+            parts += ["", *_indent(self.methods, 1)]
         return "\n".join(parts) + "\n"
 
 
@@ -91,3 +96,13 @@ def quoted(words: Iterable[str]) -> str:
 def listed(items: Sequence[str]) -> str:
     """Items as English lists them: ``a, b and c``."""
     return ", ".join(items[:-1]) + " and " + items[-1] if len(items) > 1 else "".join(items)
+
+
+def assign(name: str, value: object) -> list[str]:
+    """An assignment in ``__init__``, over several lines where one would be too long."""
+    first, *rest = pprint.pformat(value, width=74, compact=True, sort_dicts=False).splitlines()
+    if not rest:
+        return [f"self.{name} = {first}"]
+    body = [first[1:], *(line.strip() for line in rest)]
+    body[-1] = body[-1][:-1]
+    return [f"self.{name} = {first[0]}", *(f"    {line}" for line in body), rest[-1][-1]]

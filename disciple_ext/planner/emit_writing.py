@@ -8,7 +8,7 @@ of it is emitted only where a constraint needs it.
 from __future__ import annotations
 
 from .constraints import LAST, Range, Writing
-from .emit import Sketch, listed, quoted
+from .emit import Sketch, assign, listed, quoted
 from .layout import Layout, lay_out
 
 __all__ = ["emit_writing"]
@@ -110,17 +110,17 @@ def _prompt(writing: Writing, layout: Layout, *, constrained: bool) -> str:
 
 def _state(sketch: Sketch, layout: Layout) -> None:
     if layout.given:
-        sketch.state.append(f"self.given = {layout.given!r}")
+        sketch.state += assign("given", layout.given)
     if set(layout.every) - {1} or (layout.every and not layout.plain):
-        sketch.state.append(f"self.every = {layout.every!r}")
+        sketch.state += assign("every", layout.every)
     if layout.firsts:
-        sketch.state.append(f"self.firsts = {list(layout.firsts)!r}")
+        sketch.state += assign("firsts", list(layout.firsts))
     if layout.lasts:
-        sketch.state.append(f"self.lasts = {list(layout.lasts)!r}")
+        sketch.state += assign("lasts", list(layout.lasts))
     if layout.contains:
-        sketch.state += [f"self.missing = {list(layout.contains)!r}", "self.free = 0"]
+        sketch.state += [*assign("missing", list(layout.contains)), "self.free = 0"]
     if layout.avoids:
-        sketch.state.append(f"self.avoid = {layout.avoids!r}")
+        sketch.state += assign("avoid", layout.avoids)
     if layout.level == "paragraph":
         sketch.state.append("self.sentence = 0")
 
@@ -387,6 +387,8 @@ def _hint(layout: Layout) -> list[str]:
 
 def _break(layout: Layout) -> list[str]:
     """Statements that leave the loop when a paragraph's sentence is over."""
+    if layout.length:
+        return _break_at_length(layout)
     words = layout.sentence_words
     last = "last" if layout.lasts else repr(layout.last) if layout.last else ""
     if last:
@@ -401,6 +403,23 @@ def _break(layout: Layout) -> list[str]:
             return lines
         return [*lines, *_break_freely(layout, "not last and ")]
     return _break_freely(layout, "")
+
+
+def _break_at_length(layout: Layout) -> list[str]:
+    """Statements that share a length among the sentences; the last one fits exactly."""
+    length, most, words = layout.length.high or 0, layout.sentences.high or 1, layout.sentence_words
+    last = [f"if len(self) == {length - 1}:", "    break"]
+    if most == 1:
+        return last
+    return [
+        f"goal = {length} * (self.sentence + 1) // {most}",
+        *last,
+        f"if self.sentence < {most - 1} and place >= {words.low} and units.ends_safely(self.text):",
+        f"    if place >= {words.high} or len(self) > goal - 12:",
+        "        break",
+        '    if len(self) > goal - 50 and await self.wants(".!?"):',
+        "        break",
+    ]
 
 
 def _break_freely(layout: Layout, condition: str) -> list[str]:

@@ -7,6 +7,7 @@ no text runs on for ever. What is chosen here is never tighter than what the tas
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ..errors import TaskNotUnderstood
 from .constraints import LAST, Level, Range, Writing
@@ -18,6 +19,10 @@ _LONGEST_SENTENCE = 30
 
 _LETTERS_A_WORD = 5.8
 """Characters of an English word with its space: to choose a number of words for a length."""
+
+
+_CHARS_A_SENTENCE = 90
+"""Characters of an ordinary sentence."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,6 @@ def _sentence(writing: Writing) -> Layout:
 
 
 def _paragraph(writing: Writing) -> Layout:
-    if writing.characters:
-        _refuse("a paragraph with a number of characters")
     given = {place: word for place, word in writing.placed if place != LAST}
     every = {place: word for place, word in writing.every_placed if place != LAST}
     last = dict(writing.every_placed).get(LAST)
@@ -132,12 +135,16 @@ def _paragraph(writing: Writing) -> Layout:
     high = writing.sentence_words.high
     low = max(low, 4) if high is None else max(low, min(high, 4))
     high = high if high is not None else max(low + 12, _LONGEST_SENTENCE)
-    sentences = _sentences(writing, total, Range(low, high), bool(closing))
+    length = _length(writing)
+    sentences = _sentences(writing, total, Range(low, high), bool(closing), length.low)
     lasts: tuple[str | None, ...] = writing.last_words
     if closing and not lasts:
         lasts, last = (*(last for _ in range(sentences.low - 1)), closing), None
-    if total and (lasts or last or given or set(every) - {1}) and total.high is not None:
-        _refuse("a paragraph with at most so many words and with words at given places")
+    steered = lasts or last or given or set(every) - {1}
+    if steered and total.high is not None:
+        _refuse("a paragraph with at most so many words, and with words at given places")
+    if length and (steered or every or total or writing.first_words or writing.contains):
+        _refuse("a paragraph with a number of characters, and with given words")
     return _layout(
         writing,
         sentences=sentences,
@@ -148,15 +155,30 @@ def _paragraph(writing: Writing) -> Layout:
         firsts=tuple(map(_capitalised, writing.first_words)),
         lasts=lasts,
         last=last,
+        length=length,
     )
 
 
-def _sentences(writing: Writing, total: Range, words: Range, settled: bool) -> Range:
+def _length(writing: Writing) -> Range:
+    """The length to write: an exact one, even where the task gives a range."""
+    limit = writing.characters
+    if not limit:
+        return limit
+    usual = max(limit.low, _CHARS_A_SENTENCE * max(3, writing.sentences.low))
+    length = usual if limit.high is None else min(usual, limit.high)
+    return Range(length, length)
+
+
+def _sentences(writing: Writing, total: Range, words: Range, settled: bool, length: int) -> Range:
     """How many sentences to write."""
     named = len(writing.last_words) or len(writing.first_words)
     if named:
         return Range(named, named)
     limits = writing.sentences
+    if length:
+        wanted = max(1, limits.low, round(length / _CHARS_A_SENTENCE))
+        wanted = min(wanted, limits.high or wanted)
+        return Range(wanted, wanted)
     if total:
         usual = min(max(15, words.low), words.high or 15)
         middle = total.low if total.high is None else (total.low + total.high) // 2
@@ -186,17 +208,19 @@ def _layout(
     last: str | None,
     length: Range | None = None,
 ) -> Layout:
+    every = every or {}
+    placed = {w.lower() for w in (*given.values(), *every.values(), *firsts, *lasts, last) if w}
     return Layout(
         level=writing.level,
         sentences=sentences,
         sentence_words=sentence_words,
         total=total or Range(),
         given=given,
-        every=every or {},
+        every=every,
         firsts=firsts,
         lasts=lasts,
         last=last,
-        contains=writing.contains,
+        contains=tuple(w for w in writing.contains if w.lower() not in placed),
         avoids=writing.avoids,
         word_chars=writing.word_chars,
         length=length or Range(),
@@ -207,7 +231,7 @@ def _capitalised(word: str) -> str:
     return word[:1].upper() + word[1:]
 
 
-def _refuse(what: str) -> None:
+def _refuse(what: str) -> NoReturn:
     raise TaskNotUnderstood(
         f"the expert planner understands {what}, but has no program for it; use another planner "
         "(--planner openai:MODEL), or write a program and run it with 'disciple exec PROGRAM.py'"

@@ -91,9 +91,10 @@ class OpenAIPlanner:
                 timeout=self._timeout,
                 max_retries=self._max_retries,
             ) as client:
-                return await client.chat.completions.create(
+                answer: ChatCompletion = await client.chat.completions.create(
                     model=self._model, messages=conversation, **limit
                 )
+                return answer
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise _lacking(
                 f"the endpoint refused the key of planner {self.name} (HTTP {error.status_code}); "

@@ -1,0 +1,106 @@
+"""The documentation keeps its promises: it is complete, current, and its code runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from disciple_ext import errors, hookspecs
+from disciple_ext.cli.main import app
+from disciple_ext.sandbox.check import check
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
+TUTORIAL = ROOT / "disciple_ext" / "planner" / "tutorial.md"
+_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: Path) -> list[str]:
+    return _BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def is_program(block: str) -> bool:
+    return "class InferenceModel" in block
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_every_error_is_documented_with_its_exit_code(name: str) -> None:
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| `{name}` \|[^|]*\| (\d+) \|$", page, re.MULTILINE)
+    assert row, f"{name} has no row"
+    assert int(row[1]) == getattr(errors, name).exit_code
+
+
+def test_every_error_is_in_the_tree_atop_its_module() -> None:
+    assert all(re.search(rf"\b{name}\b", errors.__doc__ or "") for name in errors.__all__)
+
+
+def test_the_command_line_page_is_current() -> None:
+    spec = importlib.util.spec_from_file_location(
+        "generate_cli", DOCS / "reference" / "generate_cli.py"
+    )
+    assert spec and spec.loader
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    again = "run `python docs/reference/generate_cli.py`"
+    assert generate.PAGE.read_text(encoding="utf-8") == generate.page(), again
+    named = {command.split()[0] for command in generate.COMMANDS if command}
+    registered = {command.name for command in app.registered_commands}
+    registered |= {group.name for group in app.registered_groups}
+    assert named == registered, again
+
+
+def test_every_hook_is_documented_with_its_side() -> None:
+    named = {*hookspecs.WORKER, *hookspecs.HOST}
+    page = (DOCS / "reference" / "hooks.md").read_text(encoding="utf-8")
+    for hook in named:
+        assert f"`{hook}(" in page, f"{hook} is not documented"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
+)
+def test_python_in_the_docs_runs(page: Path) -> None:
+    """The blocks of a page run in order, in one namespace; programs are checked instead."""
+    names: dict[str, object] = {}
+    for number, block in enumerate(blocks(page), 1):
+        if is_program(block):
+            assert check(block) == [], f"{page.name}, block {number}"
+        else:
+            exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("page", [DOCS / "tutorial" / "first-program.md", TUTORIAL])
+def test_programs_in_the_tutorials_run(page: Path) -> None:
+    from disciple_ext import Program, run_program
+
+    programs = [block for block in blocks(page) if is_program(block)]
+    assert programs
+    for source in programs:
+        assert check(source) == []
+        result = run_program(Program(source), sandbox="none", n=4, seed=1)
+        assert result.check is True, result.text
+
+
+def test_the_docs_name_no_file_that_is_not_there() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    subprocess.run([*command, "--site-dir", str(tmp_path)], cwd=ROOT, check=True)
+    for page in tmp_path.rglob("*.html"):
+        fetched = re.findall(r'(?:src|href)="(https?:[^"]+)"[^>]*(?:>|rel=)', page.read_text())
+        scripts = [url for url in fetched if re.search(r"\.(?:js|css|woff2?)(?:$|\?)", url)]
+        assert not scripts, f"{page.name}: {scripts}"
