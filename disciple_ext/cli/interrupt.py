@@ -15,7 +15,7 @@ from types import FrameType
 
 __all__ = ["happened", "install"]
 
-_GRACE_SECONDS = 0.7
+_GRACE_SECONDS = 0.5
 _interrupted = threading.Event()
 
 

@@ -90,9 +90,9 @@ def run(
         limits=Limits(timeout=timeout, max_tokens=max_tokens),
         verify=_command(verify),
     )
-    from ..steer import self_steer  # loads torch
-
     with Progress(follower, quiet=quiet) as progress:
+        from ..steer import self_steer  # loads torch
+
         result = self_steer(
             asked,
             planner=planner,
@@ -149,9 +149,9 @@ def exec_(
         limits=Limits(timeout=timeout, max_tokens=max_tokens),
         verify=_command(verify),
     )
-    from ..steer import run_program  # loads torch
-
     with Progress(follower, quiet=quiet) as progress:
+        from ..steer import run_program  # loads torch
+
         result = run_program(
             Program(source, planner="user"),
             asked,

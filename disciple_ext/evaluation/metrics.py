@@ -46,8 +46,10 @@ def pass_at_1(log_weights: Sequence[float | None], passed: Sequence[bool]) -> fl
         passed: verdict of the ground truth on each sample.
     """
     weights = sample_weights(log_weights)
-    passing = [w for w, good in zip(weights, passed, strict=True) if good]
-    return min(1.0, math.fsum(passing))
+    judged = list(zip(weights, passed, strict=True))
+    passing = math.fsum(weight for weight, good in judged if good)
+    failing = math.fsum(weight for weight, good in judged if not good)
+    return passing / (passing + failing) if passing else 0.0  # exactly 1 where all pass
 
 
 def mean_by_task(values: Iterable[tuple[str, float]]) -> dict[str, float]:

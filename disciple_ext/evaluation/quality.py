@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EvaluationError, UsageError
+from ..errors import EvaluationError
 from ..model.requests import Follower
 from ..plugins import load_plugins
 from ..steer import arun_program
@@ -242,15 +242,3 @@ def _averaged(
         mean = math.fsum(weight * value for weight, value in weighted) / total
         pairs.append((tasks[name], mean))
     return mean_by_task(pairs)
-
-
-def _main() -> None:
-    import sys
-
-    if len(sys.argv) < 2:
-        raise UsageError("usage: python -m disciple_ext.evaluation.quality DIR [WORDS]")
-    print(measure(sys.argv[1], words=sys.argv[2] if len(sys.argv) > 2 else None).report())
-
-
-if __name__ == "__main__":
-    _main()

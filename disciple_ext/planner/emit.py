@@ -81,7 +81,12 @@ def _docstring(paragraphs: Sequence[str]) -> list[str]:
 
 
 def _prompt(name: str, text: str) -> list[str]:
-    return ["    @classmethod", f"    def {name}(cls):", f"        return {text!r}"]
+    pieces = textwrap.wrap(text, 78, drop_whitespace=False, break_long_words=False)
+    if len(pieces) == 1:
+        body = [f"        return {text!r}"]
+    else:
+        body = ["        return (", *(f"            {piece!r}" for piece in pieces), "        )"]
+    return ["    @classmethod", f"    def {name}(cls):", *body]
 
 
 def _indent(lines: Iterable[str], depth: int) -> list[str]:

@@ -98,9 +98,10 @@ def _sentence(writing: Writing) -> Layout:
     low = max(writing.words.low, len(writing.contains) + len(given) + bool(last), *given, 1)
     high = writing.words.high
     length = writing.characters
-    if length.high is not None and length.high - length.low < 12:
+    worded = bool(given or last or writing.contains or writing.words)
+    if length.high is not None and (worded or length.high - length.low < 12):
         length = Range(length.high, length.high)
-    if length.exact and (given or last or writing.contains or writing.words):
+    if length.exact and worded:
         # A length and words: settle on a number of words that makes ordinary ones.
         wanted = round(length.exact / _LETTERS_A_WORD)
         low = high = max(low, min(wanted, high or wanted))

@@ -60,9 +60,9 @@ class ToyFollower(HostFollower):
         texts = tuple(tokens)
         rest = [f"<eos{i}>" for i in range(eos)] + [f"<special{i}>" for i in range(special)]
         self.pieces: Pieces = (*texts, *rest, "<prompt>")
-        self._distribution = distribution
-        self._prompts: list[str] = []
-        self._known: dict[Tokens, Floats] = {}
+        self._distribute = distribution
+        self._asked: list[str] = []
+        self._table: dict[Tokens, Floats] = {}
         n = len(texts)
         vocabulary = Vocabulary(
             [p.encode() if isinstance(p, str) else p for p in self.pieces],
@@ -93,22 +93,22 @@ class ToyFollower(HostFollower):
 
     def _prompt_ids(self, user: str, hint: str) -> Tokens:
         text = f"{user}\n{hint}" if hint else user
-        if text not in self._prompts:
-            self._prompts.append(text)
-        return (len(self.pieces) - 1,) * (self._prompts.index(text) + 1)
+        if text not in self._asked:
+            self._asked.append(text)
+        return (len(self.pieces) - 1,) * (self._asked.index(text) + 1)
 
     def _row_of(self, context: Tokens) -> Floats:
-        found = self._known.get(context)
+        found = self._table.get(context)
         if found is None:
             marker = len(self.pieces) - 1
             begin = next((i for i, t in enumerate(context) if t != marker), len(context))
-            prompt = self._prompts[begin - 1]
+            prompt = self._asked[begin - 1]
             text = tuple(self.pieces[t] for t in context[begin:])
-            if isinstance(self._distribution, Mapping):
-                weights = self._distribution[prompt](text)
+            if isinstance(self._distribute, Mapping):
+                weights = self._distribute[prompt](text)
             else:
-                weights = self._distribution(prompt, text)
-            found = self._known[context] = self._normal(weights)
+                weights = self._distribute(prompt, text)
+            found = self._table[context] = self._normal(weights)
         return found
 
     def _normal(self, weights: Weights) -> Floats:

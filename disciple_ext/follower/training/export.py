@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from safetensors.torch import save_file
 from disciple_ext.follower.training.model import Shape
 from disciple_ext.follower.training.tokenizer import BOS, END, END_OF_TEXT, PAD, SPECIALS
 
+LAST_NORM = "model.norm.weight"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
@@ -45,8 +47,17 @@ def generation_config() -> dict[str, Any]:
     }
 
 
-def export(checkpoint: Path, tokenizer: Path, out: Path) -> None:
-    """Write weights (float16), configurations and tokenizer files into ``out``."""
+def export(checkpoint: Path, tokenizer: Path, out: Path, temperature: float = 1.0) -> None:
+    """Write weights (float16), configurations and tokenizer files into ``out``.
+
+    Args:
+        checkpoint: what training saved.
+        tokenizer: tokenizer directory.
+        out: directory to write.
+        temperature: divides the logits of the exported model once and for all, by way of its
+            last norm. A model that has seen little text spreads its mass over too many tokens;
+            below 1, plain sampling gives fewer invented words, at some cost in held-out loss.
+    """
     saved = torch.load(checkpoint, weights_only=True)
     shape = Shape(**saved["shape"])
     out.mkdir(parents=True, exist_ok=True)
@@ -54,12 +65,15 @@ def export(checkpoint: Path, tokenizer: Path, out: Path) -> None:
         folder = Path(name)
         # Half precision halves the package; its rounding is far below the noise of training.
         weights = {k: v.to(torch.float16).contiguous() for k, v in saved["model"].items()}
+        weights[LAST_NORM] = (saved["model"][LAST_NORM] / temperature).to(torch.float16)
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         for file, contents in (
             ("config.json", model_config(shape)),
             ("generation_config.json", generation_config()),
         ):
             (folder / file).write_text(json.dumps(contents, indent=2) + "\n")
+        digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+        (folder / "weights.json").write_text(json.dumps({"sha256": digest}) + "\n")
         for file in TOKENIZER_FILES:
             shutil.copy(tokenizer / file, folder / file)
         for path in sorted(folder.iterdir()):
@@ -74,8 +88,9 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer directory")
     parser.add_argument("--out", type=Path, required=True, help="directory to write")
+    parser.add_argument("--temperature", type=float, default=1.0, help="folded into the logits")
     args = parser.parse_args()
-    export(args.checkpoint, args.tokenizer, args.out)
+    export(args.checkpoint, args.tokenizer, args.out, args.temperature)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,193 @@
+"""The cached engine against a plain forward pass of the same model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from disciple_ext.follower.kv import KVBackend, PlainBackend
+
+V = 40
+SMALL: dict[str, Any] = {
+    "vocab_size": V,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+
+
+def make(kind: str) -> Any:
+    torch.manual_seed(0)
+    model: Any
+    if kind == "llama":
+        model = LlamaForCausalLM(LlamaConfig(**SMALL))
+    elif kind == "qwen3":
+        model = Qwen3ForCausalLM(Qwen3Config(**SMALL, head_dim=16))
+    else:
+        model = GPT2LMHeadModel(
+            GPT2Config(vocab_size=V, n_positions=256, n_embd=32, n_layer=2, n_head=4)
+        )
+    for parameter in model.parameters():  # the usual small init gives nearly even logits
+        if parameter.dim() > 1:
+            parameter.data.mul_(4.0)
+    return model.eval()
+
+
+MODELS = {kind: make(kind) for kind in ("llama", "qwen3", "gpt2")}
+each_model = pytest.mark.parametrize("kind", sorted(MODELS))
+
+
+@torch.inference_mode()
+def plain(model: Any, context: tuple[int, ...]) -> torch.Tensor:
+    out: torch.Tensor = model(input_ids=torch.tensor([context]), use_cache=False).logits[0, -1]
+    return torch.log_softmax(out.float(), -1)
+
+
+def same(model: Any, backend: KVBackend, contexts: list[tuple[int, ...]]) -> None:
+    got = torch.log_softmax(asyncio.run(backend.logits(contexts)), -1)
+    for row, context in zip(got, contexts, strict=True):
+        torch.testing.assert_close(row, plain(model, context), atol=1e-4, rtol=0)
+
+
+def text(seed: int, length: int) -> tuple[int, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randint(0, V, (length,), generator=generator).tolist())
+
+
+@each_model
+def test_the_models_tell_contexts_apart(kind: str) -> None:
+    model = MODELS[kind]
+    assert (plain(model, (1, 2, 3)) - plain(model, (2, 1, 3))).abs().max() > 0.05
+
+
+@each_model
+def test_ragged_batches_and_one_token_extensions(kind: str) -> None:
+    model = MODELS[kind]
+    backend = KVBackend(model)
+    contexts = [text(i, length) for i, length in enumerate((1, 7, 3, 19, 12))]
+    same(model, backend, contexts)
+    for step in range(6):
+        contexts = [(*c, (step * 7 + i) % V) for i, c in enumerate(contexts)]
+        before = backend.forwards
+        same(model, backend, contexts)
+        assert backend.forwards == before + 1
+    # Rows at different stages: some extended by one token, one by several, one new, one again.
+    contexts = [(*contexts[0], 1), (*contexts[1], 2, 3, 4), text(9, 5), contexts[3], contexts[4]]
+    same(model, backend, contexts)
+
+
+@each_model
+def test_clones_diverge_from_a_shared_prefix(kind: str) -> None:
+    model = MODELS[kind]
+    backend = KVBackend(model)
+    prompt = text(1, 10)
+    same(model, backend, [prompt])
+    children = [(*prompt, i) for i in range(6)]
+    same(model, backend, children)
+    for depth in range(3):  # resampling: everybody goes on from one of them
+        children = [(*children[depth], i, depth) for i in range(6)]
+        same(model, backend, children)
+    same(model, backend, [(*prompt, 3, 3), prompt[:4], (*prompt[:4], 5), prompt])
+
+
+@each_model
+def test_a_changed_prompt_before_the_same_text(kind: str) -> None:
+    model = MODELS[kind]
+    backend = KVBackend(model)
+    shared, tail = text(1, 8), text(2, 6)
+    same(model, backend, [(*shared, 1, *tail)])
+    same(model, backend, [(*shared, 2, 3, *tail), (*shared, *tail)])
+    same(model, backend, [(*shared, 1, *tail, 4), (*shared, 2, 3, *tail, 4)])
+
+
+@each_model
+def test_scores_of_several_tokens(kind: str) -> None:
+    model = MODELS[kind]
+    backend = KVBackend(model)
+    context, tokens = text(3, 9), text(4, 5)
+    same(model, backend, [context])
+    pairs = [(context, tokens), (context, tokens[:2]), (text(5, 3), (7,)), (text(6, 1), text(7, 8))]
+    got = asyncio.run(backend.score(pairs))
+    for rows, (c, t) in zip(got, pairs, strict=True):
+        assert rows.shape == (len(t), V)
+        for i in range(len(t)):
+            row = torch.log_softmax(rows[i], -1)
+            torch.testing.assert_close(row, plain(model, (*c, *t[:i])), atol=1e-4, rtol=0)
+    same(model, backend, [(*context, *tokens), (*context, *tokens[:2], 3)])
+
+
+@pytest.mark.parametrize("kv_bytes", [1, 60_000])
+def test_what_a_small_budget_evicts_is_computed_again(kv_bytes: int) -> None:
+    model = MODELS["llama"]
+    backend = KVBackend(model, kv_bytes=kv_bytes)
+    contexts = [text(i, 4 + i % 9) for i in range(12)]
+    for _ in range(3):
+        same(model, backend, contexts)
+        same(model, backend, [(*c, 1) for c in contexts[::2]])
+        same(model, backend, [text(99, 150)])  # a long text leaves room for fewer
+        same(model, backend, contexts[:3])
+
+
+def test_the_budget_holds() -> None:
+    model = MODELS["llama"]
+    budget = 2_000_000
+    backend = KVBackend(model, kv_bytes=budget)
+    for start in range(0, 400, 4):
+        asyncio.run(backend.logits([text(i, 10) for i in range(start, start + 4)]))
+    cache = backend._cache
+    held = sum(t.nbytes for store in (cache.keys, cache.values) for t in store)
+    assert 0 < held <= budget
+
+
+def test_more_contexts_than_rows() -> None:
+    model = MODELS["qwen3"]
+    backend = KVBackend(model, rows=4)
+    contexts = [text(i, 2 + i % 6) for i in range(11)]
+    same(model, backend, contexts)
+    same(model, backend, [(*c, 2) for c in contexts] + [text(50, 3)])
+    pairs = [(text(i, 3), text(i + 100, 2)) for i in range(9)]
+    assert [x.shape for x in asyncio.run(backend.score(pairs))] == [(2, V)] * 9
+
+
+def test_random_walks_of_a_population() -> None:
+    model = MODELS["llama"]
+    backend = KVBackend(model, kv_bytes=120_000, rows=8)
+    generator = torch.Generator().manual_seed(5)
+
+    def pick(high: int) -> int:
+        return int(torch.randint(0, high, (1,), generator=generator))
+
+    population = [text(i % 2, 6) for i in range(6)]
+    for _ in range(25):
+        population = [population[pick(6)] for _ in range(6)]  # resample
+        population = [(*c, *text(pick(10**6), 1 + pick(3))) for c in population]
+        if pick(4) == 0:
+            population[0] = population[0][: 3 + pick(5)]
+        same(model, backend, list(dict.fromkeys(population)))
+
+
+@each_model
+def test_the_plain_backend_is_the_plain_forward(kind: str) -> None:
+    model = MODELS[kind]
+    backend = PlainBackend(model)
+    same(model, backend, [text(1, 5), text(2, 9)])  # type: ignore[arg-type]
+    (rows,) = asyncio.run(backend.score([(text(1, 4), text(2, 3))]))
+    for i in range(3):
+        row = torch.log_softmax(rows[i], -1)
+        torch.testing.assert_close(
+            row, plain(model, (*text(1, 4), *text(2, 3)[:i])), atol=1e-4, rtol=0
+        )
