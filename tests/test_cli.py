@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from disciple_ext import Result
-from disciple_ext.cli import EXIT_CODES, main
+from disciple_ext import Result, cli
+from disciple_ext.cli import EXIT_CODES
 
 TASK = "Please generate a sentence with exactly 8 words."
 PROGRAM = """
@@ -63,11 +63,9 @@ def disciple(
 
     def run(*args: str, stdin: str = "") -> Done:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        with pytest.raises(SystemExit) as ended:
-            main(list(args))
+        code = cli.run(list(args))
         shown = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, shown.out, shown.err)
+        return Done(code, shown.out, shown.err)
 
     yield run
     signal.signal(signal.SIGINT, handler)

@@ -22,20 +22,22 @@ LAYERS = {
     "program": 1,
     "result": 1,
     "task": 1,
+    "trace.events": 1,  # records only: what samplers say and observers hear
     "follower": 2,
     "planner": 2,
-    "plugins": 2,
     "samplers": 2,
     "sandbox": 2,
     "trace": 2,
-    "trace.events": 1,  # records only: what samplers say and observers hear
-    "steer": 3,
-    "evaluation": 4,
-    "testing": 4,
-    "__main__": 6,
-    "cli": 5,
-    "demo": 5,
-    "doctor": 5,
+    "verify": 2,
+    "builtin": 3,  # registers our planners, followers and samplers as any plugin does
+    "plugins": 4,
+    "steer": 5,
+    "evaluation": 6,
+    "testing": 6,
+    "cli": 7,
+    "demo": 7,
+    "doctor": 7,
+    "__main__": 8,
 }
 # Within one layer: records know one another, steps of the outer loop do not.
 SIDEWAYS = {

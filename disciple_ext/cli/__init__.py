@@ -6,6 +6,6 @@ the contract: see :data:`EXIT_CODES`.
 
 from __future__ import annotations
 
-from .main import EXIT_CODES, app, main
+from .main import EXIT_CODES, app, main, run
 
-__all__ = ["EXIT_CODES", "app", "main"]
+__all__ = ["EXIT_CODES", "app", "main", "run"]

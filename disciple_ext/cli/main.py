@@ -16,7 +16,7 @@ from ..errors import DiscipleError
 from . import check, demo, doctor, evaluate, interrupt, listing, report, steer
 from .console import examples, note
 
-__all__ = ["EXIT_CODES", "app", "main"]
+__all__ = ["EXIT_CODES", "app", "main", "run"]
 
 EXIT_CODES = {
     0: "an answer whose check and verifier passed, or none was asked",
@@ -73,11 +73,24 @@ app.add_typer(evaluate.app, name="eval")
 app.command("report", epilog=examples(*report.EXAMPLES))(report.report)
 
 
-def main(args: list[str] | None = None) -> NoReturn:
-    """Run the command line and exit.
+def main() -> NoReturn:
+    """Run the command line of this process, and exit."""
+    code = run()
+    if code in (124, 130):
+        # A run may still be inside torch, in a thread that Python cannot end: finalising the
+        # interpreter would abort there. What is to be seen is flushed, and no file is open.
+        os._exit(code)
+    sys.exit(code)
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run the command line.
 
     Args:
         args: the arguments, or None for those of the process.
+
+    Returns:
+        The exit code: see :data:`EXIT_CODES`.
     """
     interrupt.install()
     warnings.showwarning = _show_warning
@@ -90,7 +103,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         # The reader has gone; keep the interpreter from flushing into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    return code
 
 
 def _show_warning(

@@ -150,6 +150,8 @@ class Run:
         if self.steps > self.limits.max_steps:
             for particle in running:
                 _kill(particle, "max_steps", f"no end after {self.limits.max_steps} steps")
+        elif self.out_of_time:  # steps too quick to be cut short must not go on for ever
+            self.close(particles)
         else:
             await self._step_all(running, particles)
         for particle in particles:

@@ -45,6 +45,8 @@ class SMCSampler:
             average = weights.log_mean(log_weights)
             if average == float("-inf"):  # every particle is dead, or the rest may still be alive
                 continue
+            if run.out_of_time:  # what the cut has ended stays as it is, to be seen
+                continue
             if weights.ess(log_weights) < self.ess_threshold * n:
                 ancestors = SCHEMES[self.scheme](run.rng, weights.normalise(log_weights), n)
                 particles = run.resample(particles, ancestors.tolist())

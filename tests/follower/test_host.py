@@ -1,0 +1,328 @@
+"""The in-process follower: batching, bad requests, temperature, vocabulary, chat prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from disciple_ext.errors import FollowerError, UsageError
+from disciple_ext.follower import from_loaded
+from disciple_ext.follower.chat import ChatPrompt
+from disciple_ext.follower.hf import from_model, from_pretrained
+from disciple_ext.model.requests import Branch, Call, Draw, Drawn, LogProbs, Mass, Request, Score
+from disciple_ext.model.vocabulary import TokenMask, from_ids
+from disciple_ext.samplers.importance import ImportanceSampler
+from disciple_ext.samplers.smc import SMCSampler
+from disciple_ext.testing import ToyFollower, run_sampler
+
+SOURCE = """
+class InferenceModel(BaseModel):
+    async def step(self):
+        await self.next_token()
+        if self.context.token_count == 6:
+            await self.end()
+"""
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>"
+    "{% endfor %}<|assistant|>{% if enable_thinking is not defined or enable_thinking %}"
+    "<think>{% endif %}"
+)
+
+
+def tokenizer(template: str | None = TEMPLATE, bos: bool = True) -> Any:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    special = ["<s>", "</s>", "<|user|>", "<|assistant|>", "<|end|>", "<think>", "<pad>"]
+    vocab = {t: i for i, t in enumerate([*special, *alphabet, "Ġa", "th"])}
+    core = Tokenizer(models.BPE(vocab=vocab, merges=[("Ġ", "a"), ("t", "h")]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        bos_token="<s>" if bos else None,
+        eos_token="</s>",
+        pad_token="<pad>",
+        additional_special_tokens=special[2:6],
+    )
+    made.chat_template = template
+    return made
+
+
+def llama(size: int, **options: Any) -> Any:
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=size,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=128,
+        **options,
+    )
+    model = LlamaForCausalLM(config).eval()
+    model.lm_head.weight.data.mul_(20.0)
+    return model
+
+
+def ask(follower: Any, *requests: Request) -> list[Any]:
+    async def everything() -> list[Any]:
+        return await asyncio.gather(*(follower.ask(r) for r in requests), return_exceptions=True)
+
+    return asyncio.run(everything())
+
+
+# Batches and bad requests ---------------------------------------------------------------------
+
+
+def test_requests_that_wait_together_are_one_forward() -> None:
+    toy = ToyFollower.random(1)
+    p, q = toy.prompt("p"), toy.prompt("q")
+    replies = ask(
+        toy,
+        Draw(q, p, None, 0.3),
+        Draw(q, p, None, 0.9),
+        Branch(q, p, from_ids([0], toy.vocabulary.size), None, None, 0.5),
+        Mass(p, from_ids([0, 1], toy.vocabulary.size)),
+        LogProbs(q),
+        Score(p, (0,)),
+    )
+    assert toy.forwards == 1 and not any(isinstance(r, BaseException) for r in replies)
+    row = toy.probabilities("p")
+    assert replies[3] == pytest.approx(math.log(row[:2].sum()), abs=1e-6)
+    assert replies[4] == pytest.approx(
+        np.log(toy.probabilities("q")[:-1]).tolist() + [-math.inf], abs=1e-5
+    )  # noqa: E501
+    assert replies[5] == pytest.approx((math.log(row[0]),), abs=1e-6)
+
+
+def test_a_bad_request_fails_alone() -> None:
+    toy = ToyFollower.random(2)
+    good = Draw(toy.prompt("p"), None, None, 0.5)
+    bad: list[Request] = [
+        Draw((), None, None, 0.5),
+        Draw((99,), None, None, 0.5),
+        Draw((-1,), None, None, 0.5),
+        LogProbs(toy.prompt("p"), temperature=0.0),
+        LogProbs(toy.prompt("p"), temperature=math.nan),
+        Score(toy.prompt("p"), (99,)),
+        Mass(toy.prompt("p"), from_ids([0], 3)),
+        Call("nobody"),
+    ]
+    replies = ask(toy, *bad, good)
+    assert [type(r) for r in replies] == [FollowerError] * len(bad) + [Drawn]
+    assert "nobody" in str(replies[-2]) and "3 entries" in str(replies[-3])
+
+
+def test_contexts_beyond_the_models_length_are_refused() -> None:
+    follower = from_model(llama(300), tokenizer(), name="tiny")
+    (reply,) = ask(follower, LogProbs((1,) * 129))
+    assert isinstance(reply, FollowerError) and "128" in str(reply)
+    program = SOURCE.replace("== 6", "== 10**6")
+    population = run_sampler(ImportanceSampler(), program, follower, 2)
+    assert {p.finish_reason for p in population.particles} == {"max_tokens"}
+
+
+def test_services_are_called_and_fail_alone() -> None:
+    toy = ToyFollower.random(3)
+
+    async def double(x: Any) -> Any:
+        return 2 * x
+
+    async def broken(x: Any) -> Any:
+        raise KeyError(x)
+
+    toy.services = {"double": double, "broken": broken}
+    replies = ask(toy, Call("double", 21), Call("broken", "x"), Call("double", [1]))
+    assert replies[0] == 42 and replies[2] == [1, 1]
+    assert isinstance(replies[1], FollowerError) and "KeyError" in str(replies[1])
+
+
+async def test_a_cancelled_request_leaves_the_others_and_the_follower() -> None:
+    toy = ToyFollower.random(4)
+    request = Draw(toy.prompt("p"), None, None, 0.5)
+    tasks = [asyncio.ensure_future(toy.ask(request)) for _ in range(3)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    first, second, third = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(first, asyncio.CancelledError) and second == third
+    assert await toy.ask(request) == second
+
+
+def test_a_follower_outlives_the_loop_it_was_used_in() -> None:
+    toy = ToyFollower.random(4)
+    request = Draw(toy.prompt("p"), None, None, 0.5)
+
+    async def abandon() -> None:
+        task = asyncio.ensure_future(toy.ask(request))
+        await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(abandon())
+    (reply,) = ask(toy, request)
+    assert isinstance(reply, Drawn)
+
+
+def test_temperature_divides_the_logits() -> None:
+    toy = ToyFollower.random(5)
+    for temperature in (0.5, 1.0, 3.0):
+        hot = toy.probabilities("p")[:-1] ** (1 / temperature)
+        hot /= hot.sum()
+        logs, score, mass = ask(
+            toy,
+            LogProbs(toy.prompt("p"), temperature),
+            Score(toy.prompt("p"), (1, 0), temperature),
+            Mass(toy.prompt("p"), from_ids([0, 2], toy.vocabulary.size), temperature),
+        )
+        assert np.exp(logs[:-1]) == pytest.approx(hot, abs=1e-5)
+        assert score[0] == pytest.approx(math.log(hot[1]), abs=1e-5)
+        assert math.exp(mass) == pytest.approx(hot[0] + hot[2], abs=1e-5)
+
+
+# Hugging Face models --------------------------------------------------------------------------
+
+
+def test_ids_beyond_the_tokenizer_and_special_tokens_are_never_drawn() -> None:
+    made = tokenizer()
+    known = len(made)
+    model = llama(known + 40)
+    model.lm_head.weight.data[known:] *= 10.0  # what the tokenizer lacks is what the model wants
+    follower = from_model(model, made, name="tiny")
+    assert follower.vocabulary.size == known + 40
+    population = run_sampler(SMCSampler(), SOURCE, follower, 16)
+    for particle in population.particles:
+        assert all(t in follower.vocabulary.text_mask for t in particle.context.generated)
+    plain = SOURCE.replace("self.next_token()", "self.sample(self.context.next_token())")
+    plain = plain.replace("token_count == 6", "token_count == 1 or self.finish_reason")
+    population = run_sampler(ImportanceSampler(), plain, follower, 64)
+    drawn = {p.context.generated[0] for p in population.particles}
+    assert drawn and max(drawn) < known
+    # Their mass is charged to the weight, as is any other that is ruled out.
+    (logs,) = ask(follower, LogProbs(follower.prompt("toy")))
+    lost = math.log(np.exp(logs[:known].astype(np.float64)).sum())
+    assert lost < -0.5
+
+
+def test_every_id_that_ends_a_text_counts() -> None:
+    made = tokenizer()
+    end = made.convert_tokens_to_ids("<|end|>")
+    model = llama(len(made), eos_token_id=[1, end])
+    follower = from_model(model, made, name="tiny")
+    assert follower.vocabulary.eos == {1, end}
+    (logs,) = ask(follower, LogProbs(follower.prompt("x")))
+    (mass,) = ask(follower, Mass(follower.prompt("x"), follower.vocabulary.eos_mask))
+    assert mass == pytest.approx(np.logaddexp(logs[1], logs[end]), abs=1e-5)
+
+
+def test_tokens_spell_the_text() -> None:
+    follower = from_model(llama(len(tokenizer())), tokenizer(), name="tiny")
+    vocabulary = follower.vocabulary
+    for text in (" a thé", "the\n𝄞", "<|user|>", "", "  "):
+        ids = vocabulary.encode(text)
+        if text != "<|user|>":  # a special token is no text
+            assert vocabulary.decode(ids) == text
+    assert vocabulary.encode(" a") == (tokenizer().convert_tokens_to_ids("Ġa"),)
+
+
+def test_one_seed_gives_one_result_on_a_real_model() -> None:
+    def texts(follower: Any, seed: int) -> list[str]:
+        return [str(p) for p in run_sampler(SMCSampler(), SOURCE, follower, 6, seed=seed).particles]
+
+    follower = from_model(llama(300), tokenizer(), name="tiny")
+    first = texts(follower, 1)
+    assert texts(follower, 1) == first  # a warm cache changes nothing
+    assert texts(from_model(llama(300), tokenizer(), name="tiny"), 1) == first
+    assert texts(follower, 2) != first
+
+
+def test_models_are_loaded_from_a_directory(tmp_path: Path) -> None:
+    made = tokenizer()
+    llama(len(made), eos_token_id=1).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    follower = from_pretrained(str(tmp_path))
+    assert follower.name == f"hf:{tmp_path}"
+    population = run_sampler(ImportanceSampler(), SOURCE, follower, 2)
+    assert all(p.context.token_count == 6 for p in population.particles)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:200])
+    with pytest.raises(FollowerError, match="cannot be loaded"):
+        from_pretrained(str(tmp_path))
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(FollowerError, match=r"config\.json"):
+        from_pretrained(str(tmp_path))
+
+
+# Chat prompts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, "{{ bos_token }}" + TEMPLATE, None])
+def test_prompts_have_exactly_one_bos(template: str | None) -> None:
+    made = tokenizer(template)
+    ids = ChatPrompt(made)("Hello", "Note to self: hurry")
+    assert ids[0] == made.bos_token_id and ids.count(made.bos_token_id) == 1
+    assert made.decode(ids).endswith("Note to self: hurry\n")
+
+
+def test_prompts_switch_thinking_off_and_end_where_the_answer_begins() -> None:
+    text = tokenizer().decode(ChatPrompt(tokenizer())("Hello"))
+    assert text.replace(" ", "") == "<s><|user|>Hello<|end|><|assistant|>"
+    template = TEMPLATE.replace("{{ bos_token }}", "")
+    made = tokenizer(template, bos=False)
+    assert made.decode(ChatPrompt(made)("Hi")).replace(" ", "") == "<|user|>Hi<|end|><|assistant|>"
+
+
+def test_a_template_that_fails_names_the_model() -> None:
+    with pytest.raises(FollowerError, match="chat template"):
+        ChatPrompt(tokenizer("{{ raise_exception('no') }}"))("Hi")
+
+
+# Loaded models of others ----------------------------------------------------------------------
+
+
+def test_an_async_lm_is_a_follower(tmp_path: Path) -> None:
+    from genlm.backend.llm import AsyncTransformer
+
+    made = tokenizer()
+    llama(len(made), eos_token_id=1).save_pretrained(tmp_path)
+    made.save_pretrained(tmp_path)
+    model = LlamaForCausalLM.from_pretrained(tmp_path)
+    theirs = from_loaded(AsyncTransformer(model, made))
+    ours = from_pretrained(str(tmp_path))
+    contexts = [ours.prompt("Hi"), (*ours.prompt("Hi"), 50, 60)]
+    for context in contexts:
+        a, b = ask(theirs, LogProbs(context))[0], ask(ours, LogProbs(context))[0]
+        assert a == pytest.approx(b, abs=1e-4)
+    (a,), (b,) = (ask(f, Score(contexts[0], (50, 60, 70))) for f in (theirs, ours))
+    assert a == pytest.approx(b, abs=1e-4)
+    texts = [
+        [str(p) for p in run_sampler(SMCSampler(), SOURCE, f, 4).particles] for f in (theirs, ours)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_follower_stays_what_it_is_and_others_are_refused() -> None:
+    toy = ToyFollower.random(1)
+    assert from_loaded(toy) is toy
+    with pytest.raises(UsageError, match="float"):
+        from_loaded(1.5)
+
+
+def test_masks_of_programs_may_be_plain_sets() -> None:
+    toy = ToyFollower.random(6)
+    source = """
+class InferenceModel(BaseModel):
+    async def step(self):
+        self.first = await self.sample(self.context.mask_dist({0, 1}))
+        await self.next_token()
+        await self.end()
+"""
+    population = run_sampler(ImportanceSampler(), source, toy, 16)
+    assert {p.first for p in population.particles} == {True, False}
+    assert all((str(p) in "ab") == p.first for p in population.particles)
+    assert isinstance(population.particles[0].masks.vocabulary.text_mask, TokenMask)
