@@ -228,7 +228,7 @@ async def _execute(
     model = loader.load(program.source, setting.patterns)
 
     def make(index: int) -> BaseModel:
-        return _particle(model, task, follower, setting.seed, index)
+        return make_particle(model, task, follower, setting.seed, index)
 
     def explain(error: Exception, particle: Any, index: int, step: int) -> DiscipleError:
         text = str(particle) if particle is not None else None
@@ -265,7 +265,7 @@ async def _execute(
     )
 
 
-def _particle(
+def make_particle(
     model: type[BaseModel], task: Task, follower: Follower, seed: int, index: int
 ) -> BaseModel:
     """One particle with its proposal and, where the prompts differ, its prior."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -63,17 +64,36 @@ def test_every_hook_is_documented_with_its_side() -> None:
         assert f"`{hook}(" in page, f"{hook} is not documented"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
-)
-def test_python_in_the_docs_runs(page: Path) -> None:
-    """The blocks of a page run in order, in one namespace; programs are checked instead."""
+def evaluates(page: Path) -> bool:
+    return any("evaluate(" in block for block in blocks(page))
+
+
+def run_blocks(page: Path) -> None:
+    """Run a page's blocks in order, in one namespace; programs are checked instead."""
     names: dict[str, object] = {}
     for number, block in enumerate(blocks(page), 1):
         if is_program(block):
             assert check(block) == [], f"{page.name}, block {number}"
         else:
             exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if blocks(page) and not evaluates(page)],
+    ids=lambda page: page.stem,
+)
+def test_python_in_the_docs_runs(page: Path) -> None:
+    run_blocks(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", filter(evaluates, PAGES), ids=lambda page: page.stem)
+def test_evaluations_in_the_docs_run(
+    page: Path, collie_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_blocks(page)
 
 
 @pytest.mark.parametrize("page", [DOCS / "tutorial" / "first-program.md", TUTORIAL])
@@ -86,6 +106,12 @@ def test_programs_in_the_tutorials_run(page: Path) -> None:
         assert check(source) == []
         result = run_program(Program(source), sandbox="none", n=4, seed=1)
         assert result.check is True, result.text
+
+
+@pytest.mark.parametrize("script", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.stem)
+def test_examples_run(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out
 
 
 def test_the_docs_name_no_file_that_is_not_there() -> None:

@@ -99,8 +99,6 @@ class WordList:
         Words are runs of letters, apostrophes inside them included; numbers are not counted.
         """
         found = [
-            match.group()
-            for match in _WORD.finditer(text)
-            if not left_out.touch(*match.span())
+            match.group() for match in _WORD.finditer(text) if not left_out.touch(*match.span())
         ]
         return sum(word in self for word in found) / len(found) if found else None

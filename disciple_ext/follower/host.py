@@ -145,7 +145,7 @@ class HostFollower:
             while seen != len(self._waiting):  # until a pass over the loop adds no request
                 seen = len(self._waiting)
                 await asyncio.sleep(0)
-            batch = [w for w in self._waiting if not w.future.done()]
+            batch = [w for w in self._waiting if not w.future.done() and self._sound(w)]
             # What needs no forward pass goes first: those who asked go on to their next request,
             # and the forward that follows serves all of them at once.
             easy = [w for w in batch if self._known(w.request)]
@@ -172,14 +172,7 @@ class HostFollower:
                 if self._threads is not None:
                     torch.set_num_threads(threads)
 
-    async def _answer(self, batch: list[_Waiting]) -> None:
-        good = []
-        for waiting in batch:
-            problem = self._problem(waiting.request)
-            if problem is None:
-                good.append(waiting)
-            else:
-                waiting.future.set_exception(FollowerError(problem))
+    async def _answer(self, good: list[_Waiting]) -> None:
         await self._compute([w.request for w in good])
         for kind, answer in (
             (Draw, self._draw),
@@ -300,6 +293,16 @@ class HostFollower:
         while len(self._rows) > max(self._remembered, len(needed)):
             self._rows.popitem(last=False)
 
+    def _sound(self, waiting: _Waiting) -> bool:
+        """Whether a request can be answered at all; one that cannot fails alone."""
+        try:
+            problem = self._problem(waiting.request)
+        except Exception as error:  # a context that is no tuple of ints, say
+            problem = f"the request is malformed: {type(error).__name__}: {error}"
+        if problem is not None:
+            waiting.future.set_exception(FollowerError(problem))
+        return problem is None
+
     def _known(self, request: Request) -> bool:
         """Whether a request can be answered without a forward pass."""
         if isinstance(request, Call) or (isinstance(request, Score) and len(request.tokens) > 1):
@@ -319,6 +322,7 @@ class HostFollower:
             contexts.append((*request.context, *request.tokens))
         size, longest = self.vocabulary.size, self.backend.max_context
         for context in contexts:
+            hash(context)  # contexts are keys: a list is refused here
             if not context or min(context) < 0 or max(context) >= size:
                 return f"a context must be token ids from 0 to {size - 1}, and at least one"
             if longest is not None and len(context) > longest:

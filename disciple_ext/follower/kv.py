@@ -245,6 +245,9 @@ class KVBackend:
         while tokens < length:
             tokens = max(64, 2 * tokens)
         affordable = max(2 * rows, self._kv_bytes // (self._token_bytes * tokens))
+        if tokens == self._cache.capacity[1]:
+            # A smaller batch than the last is no reason to forget what larger ones have left.
+            affordable = max(slots, affordable)
         wanted = max(slots, 2 * rows)
         if len(self._slots.tips) + rows > wanted:
             wanted = 2 * wanted

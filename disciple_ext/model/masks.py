@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .vocabulary import TokenMask, Vocabulary, intersect, missing_bytes
+from .vocabulary import TokenMask, Vocabulary, intersect, unfinished
 
 if TYPE_CHECKING:
     from .base import BaseModel
@@ -116,14 +116,14 @@ class MaxCharsMask(Mask):
 
     def enter(self) -> None:
         self.left = self.max_chars
-        self.missing = missing_bytes(self._stack.text)
+        self.begun = unfinished(self._stack.text)
 
     def allowed(self, vocabulary: Vocabulary) -> TokenMask:
-        return vocabulary.max_chars(self.left, self.missing)
+        return vocabulary.max_chars(self.left, self.begun)
 
     def consume(self, data: bytes) -> None:
         self.left -= sum(b & 0xC0 != 0x80 for b in data)
-        self.missing = missing_bytes(bytes(self._stack.text[-4:]) + data)
+        self.begun = unfinished(self.begun + data)
 
     def __repr__(self) -> str:
         return f"MaxCharsMask(max_chars={self.max_chars}, {self.left} left)"

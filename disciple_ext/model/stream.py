@@ -23,6 +23,7 @@ class Stream(random.Random):
     """
 
     def __new__(cls, seed: int = 0, path: tuple[int, ...] = ()) -> Stream:
+        """Make a stream; ``random.Random`` would take the arguments for a seed of its own."""
         return super().__new__(cls)
 
     def __init__(self, seed: int = 0, path: tuple[int, ...] = ()) -> None:

@@ -6,6 +6,7 @@ on the hot path. This module needs numpy only, so that it also loads inside the 
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
@@ -13,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TokenMask", "Vocabulary", "from_ids", "intersect", "missing_bytes"]
+__all__ = ["TokenMask", "Vocabulary", "from_ids", "intersect", "unfinished"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -149,8 +150,7 @@ class Vocabulary:
     def decode(self, ids: Iterable[int]) -> str:
         """Text of token ids; special tokens are empty, an unfinished code point is left out."""
         data = b"".join(self.tokens[i] for i in ids)
-        cut = len(data) - _unfinished(data)
-        return data[:cut].decode("utf-8", errors="replace")
+        return data[: len(data) - len(unfinished(data))].decode("utf-8", errors="replace")
 
     def __deepcopy__(self, memo: object) -> Vocabulary:
         return self  # immutable but for its caches
@@ -214,34 +214,24 @@ class Vocabulary:
                 out.setdefault(text.lower(), []).append(i)
         return out
 
-    def max_chars(self, budget: int, missing: int = 0) -> TokenMask:
+    def max_chars(self, budget: int, begun: bytes = b"") -> TokenMask:
         """Tokens that keep within ``budget`` code points and keep the text valid UTF-8.
 
         Args:
-            budget: code points left.
-            missing: bytes that an unfinished code point at the end of the text still needs. A
-                token that begins a code point counts it at once, so that room for it is left.
+            budget: code points left. A token that begins one counts it at once, so that room for
+                its end is left.
+            begun: bytes of an unfinished code point at the end of the text.
         """
-        longest = int(self._code_points.max(initial=0))
-        budget = max(0, min(budget, longest))
+        budget = max(0, min(budget, int(self._code_points.max(initial=0))))
+        joins = self.mask(("joins", begun), "valid UTF-8", lambda: self._joining(begun))
+        return self.mask(
+            ("max_chars", budget, begun),
+            f"at most {budget} characters",
+            lambda: joins.array & (self._code_points <= budget),
+        )
 
-        def build() -> BoolArray:
-            lead = self._lead_bytes
-            whole = lead == self._lengths  # continuation bytes only
-            fits = (self._code_points <= budget) & (self._lengths > 0)
-            joins = (lead == missing) | (whole & (lead < missing))
-            return np.asarray(fits & joins)
-
-        return self.mask(("max_chars", budget, missing), f"at most {budget} characters", build)
-
-    @cached_property
-    def _lengths(self) -> NDArray[np.int64]:
-        return np.array([len(t) for t in self.tokens])
-
-    @cached_property
-    def _lead_bytes(self) -> NDArray[np.int64]:
-        """Leading UTF-8 continuation bytes of each token."""
-        return np.array([_leading(t) for t in self.tokens])
+    def _joining(self, begun: bytes) -> BoolArray:
+        return np.fromiter((bool(t) and _valid(begun + t) for t in self.tokens), np.bool_)
 
     @cached_property
     def _code_points(self) -> NDArray[np.int64]:
@@ -249,27 +239,20 @@ class Vocabulary:
         return np.array([sum(b & 0xC0 != 0x80 for b in t) for t in self.tokens])
 
 
-def _leading(token: bytes) -> int:
-    for i, byte in enumerate(token):
-        if byte & 0xC0 != 0x80:
-            return i
-    return len(token)
+def _valid(data: bytes) -> bool:
+    """Whether some bytes after ``data`` make it valid UTF-8."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
-def _unfinished(data: bytes | bytearray) -> int:
-    """Bytes at the end of ``data`` that begin a code point without finishing it (0 to 3)."""
+def unfinished(data: bytes | bytearray) -> bytes:
+    """The bytes at the end of ``data`` that begin a code point without finishing it."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:
             need = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-            return back if back < need else 0
-    return 0
-
-
-def missing_bytes(data: bytes | bytearray) -> int:
-    """Bytes that an unfinished code point at the end of ``data`` still needs (0 to 3)."""
-    back = _unfinished(data)
-    if not back:
-        return 0
-    byte = data[-back]
-    return (4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2) - back
+            return bytes(data[-back:]) if back < need else b""
+    return b""

@@ -16,7 +16,7 @@ from ..model.requests import Branch, Draw, LogProbs, Reply, Request
 from ..plugins import Registry, load_plugins
 from ..samplers.base import Run
 from ..sandbox import loader
-from ..steer import _particle
+from ..steer import make_particle
 from ..task import Limits, Task
 from .toy import Pieces, ToyFollower
 
@@ -106,7 +106,7 @@ def exact_posterior(
                 raise ValueError(f"the program has more than {max_executions} executions")
             branching = _Branching(follower, script)
             run = Run(
-                lambda i, b=branching: _particle(model, task, b, 0, i),  # type: ignore[misc]
+                lambda i, b=branching: make_particle(model, task, b, 0, i),  # type: ignore[misc]
                 seed=0,
                 limits=limits,
             )

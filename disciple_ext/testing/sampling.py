@@ -16,7 +16,7 @@ from ..model.base import BaseModel
 from ..plugins import Registry
 from ..samplers import weights as weighting
 from ..samplers.base import Population, Run, Sampler
-from ..steer import _particle
+from ..steer import make_particle
 from ..task import Limits, Task
 from .exact import ExactPosterior, exact_posterior, load_model
 
@@ -38,7 +38,7 @@ async def arun_sampler(
     model = load_model(program, registry)
     task = Task(instruction, n=n, limits=limits or Limits())
     run = Run(
-        lambda index: _particle(model, task, follower, seed, index), seed=seed, limits=task.limits
+        lambda index: make_particle(model, task, follower, seed, index), seed=seed, limits=task.limits
     )
     return await sampler(run, n)
 

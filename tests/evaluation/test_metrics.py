@@ -33,9 +33,7 @@ LOG3 = math.log(3.0)
         ([], [], 0.0),
     ],
 )
-def test_pass_at_1(
-    log_weights: list[float | None], passed: list[bool], expected: float
-) -> None:
+def test_pass_at_1(log_weights: list[float | None], passed: list[bool], expected: float) -> None:
     assert pass_at_1(log_weights, passed) == pytest.approx(expected)
 
 

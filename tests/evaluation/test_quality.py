@@ -124,9 +124,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_measures_are_weighted_like_pass_at_1(log: Path) -> None:
     follower = LetterFollower()
-    quality = measure(
-        log / "log", words=log / "words", data=log / "wiki.jsonl", follower=follower
-    )
+    quality = measure(log / "log", words=log / "words", data=log / "wiki.jsonl", follower=follower)
     # "ab" has -1.5 a token, "aa" -1: by weight -1.125. " bb" without "aa": (-3 - 2 - 2) / 3.
     assert quality.nats["answers"] == {
         "sent_01": pytest.approx(-1.125),

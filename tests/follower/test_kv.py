@@ -153,6 +153,19 @@ def test_the_budget_holds() -> None:
     assert 0 < held <= budget
 
 
+def test_a_smaller_batch_forgets_nothing_that_a_larger_one_has_left() -> None:
+    backend = KVBackend(MODELS["llama"], kv_bytes=1)  # both batches are beyond the budget
+    contexts = [text(i, 10) for i in range(8)]
+    asyncio.run(backend.logits(contexts))
+    asyncio.run(backend.logits([(*contexts[0], 1)]))
+    cache = backend._cache
+    for _ in range(3):
+        contexts = [(*c, 1) for c in contexts]
+        asyncio.run(backend.logits(contexts))
+        asyncio.run(backend.logits(contexts[:2]))
+    assert backend._cache is cache
+
+
 def test_more_contexts_than_rows() -> None:
     model = MODELS["qwen3"]
     backend = KVBackend(model, rows=4)

@@ -167,7 +167,7 @@ def test_whatever_the_mask_allows_is_valid_and_within_the_budget(
         model._append(model.context.follower.pieces.index(data.draw(st.sampled_from(choices))))
         said = bytes(model.masks.text)
         assert len(said.decode("utf-8", errors="ignore")) <= budget
-        if not mask.missing:
+        if not mask.begun:
             said.decode("utf-8", errors="strict")
         assert "\ufffd" not in str(model)
         assert len(model) <= budget
@@ -190,3 +190,16 @@ def test_a_budget_that_begins_inside_a_code_point_does_not_count_it_again(
     assert after.encode() in allowed(model)
     model._append(2)
     assert mask.left == 0 and allowed(model) == set()
+
+
+def test_bytes_that_no_code_point_has_are_ruled_out() -> None:
+    model = particle([b"\xf0", b"\x84", b"\x9d", b"\x84\x9e"])
+    mask = MaxCharsMask(model, 1)
+    mask.enter()
+    model.masks.masks.append(mask)
+    model._append(0)
+    assert allowed(model) == {b"\x9d"}  # F0 84 begins nothing; F0 9D 84 9E is one character
+    model._append(2)
+    assert b"\x84\x9e" in allowed(model)
+    model._append(3)
+    assert len(model) == 1 and allowed(model) == set()

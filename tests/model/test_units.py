@@ -70,7 +70,7 @@ def test_plain_words_count_as_themselves(parts: list[str]) -> None:
 @given(st.text())
 def test_any_text_can_be_cut(text: str) -> None:
     words, sentences = units.words(text), units.sentences(text)
-    assert all(word not in string.punctuation or not word for word in words)
+    assert all(word == word.strip().strip(".") for word in words)
     assert re.sub(r"\s", "", "".join(sentences)) == re.sub(r"\s", "", text)
     assert units.characters(text) == len(text)
 
