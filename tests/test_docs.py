@@ -88,7 +88,7 @@ def test_python_in_the_docs_runs(page: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", filter(evaluates, PAGES), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [p for p in PAGES if evaluates(p)], ids=lambda page: page.stem)
 def test_evaluations_in_the_docs_run(
     page: Path, collie_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

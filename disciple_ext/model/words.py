@@ -36,13 +36,13 @@ class WordMethods:
         masks: MaskStack
 
         @property
-        def text(self) -> str: ...
+        def text(self) -> str: ...  # noqa: D102
         def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
         async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool: ...
         async def _draw(self, support: TokenMask | None) -> Token: ...
         async def _observe_mask(self, mask: TokenMask) -> None: ...
-        async def next_token(self) -> Token: ...
-        async def wants(self, chars: str) -> bool: ...
+        async def next_token(self) -> Token: ...  # noqa: D102
+        async def wants(self, chars: str) -> bool: ...  # noqa: D102
 
     async def wants_word(self, word: str) -> bool:
         """Does the next token begin this word? A draw, weight corrected, pending.
@@ -131,8 +131,8 @@ class WordMethods:
         """Draw one sentence: a capital, words, a mark, where every splitter agrees on its end.
 
         A sentence that has begun (after ``force(" The")``, say) goes on, and the words that it
-        has count. It ends where the follower wants it to, from ``min_words`` on, and at ``max_words`` at
-        the latest.
+        has count. It ends where the follower wants it to, from ``min_words`` on, and at
+        ``max_words`` at the latest.
 
         Returns:
             The sentence, without the space before it.

@@ -75,7 +75,7 @@ def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
     model = names.get("InferenceModel")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ProgramRejected(
-            "the program defines no 'class InferenceModel(BaseModel)'; that is the class that is run"
+            "the program defines no 'class InferenceModel(BaseModel)', which is what is run"
         )
     if not inspect.iscoroutinefunction(inspect.unwrap(model.step)) or model.step is BaseModel.step:
         raise ProgramRejected("InferenceModel has no 'async def step(self)'")

@@ -38,7 +38,9 @@ async def arun_sampler(
     model = load_model(program, registry)
     task = Task(instruction, n=n, limits=limits or Limits())
     run = Run(
-        lambda index: make_particle(model, task, follower, seed, index), seed=seed, limits=task.limits
+        lambda index: make_particle(model, task, follower, seed, index),
+        seed=seed,
+        limits=task.limits,
     )
     return await sampler(run, n)
 
