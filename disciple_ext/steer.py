@@ -125,6 +125,8 @@ async def aself_steer(
     registry = registry or load_plugins()
     chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
     setting = _setting(registry, sampler, seed, sandbox, on_event)
+    if sandbox is None and getattr(chosen, "trusted", None) is False:
+        _level(Program("", planner=chosen.name), sandbox)  # refuse before a program is paid for
     feedback: list[Feedback] = []
     attempts: list[Attempt] = []
     usage = Usage()
@@ -209,9 +211,13 @@ async def _run(program: Program, task: Task, setting: _Setting) -> Result:
     deadline = time.monotonic() + task.limits.timeout
     work = _execute(program, task, setting, level, deadline)
     future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
+    left = deadline + inprocess.PATIENCE - time.monotonic()
     try:
-        return await asyncio.wrap_future(future)
+        return await asyncio.wait_for(asyncio.wrap_future(future), left)
     except inprocess.Deadline:
+        raise _out_of_time(task) from None
+    except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
+        inprocess.abandon()
         raise _out_of_time(task) from None
     except asyncio.CancelledError:
         future.cancel()
@@ -230,7 +236,7 @@ async def _execute(
     def make(index: int) -> BaseModel:
         return make_particle(model, task, follower, setting.seed, index)
 
-    def explain(error: Exception, particle: Any, index: int, step: int) -> DiscipleError:
+    def explain(error: BaseException, particle: Any, index: int, step: int) -> DiscipleError:
         text = str(particle) if particle is not None else None
         return loader.crash(error, program.source, particle=index, step=step, text=text)
 
@@ -241,7 +247,7 @@ async def _execute(
         deadline=deadline,
         observers=setting.observers,
         tokens=lambda: getattr(follower, "tokens", 0) - before[0],
-        explain=explain,  # type: ignore[arg-type]
+        explain=explain,
     )
     _emit(setting, RunStarted(task.n, setting.sampler.name, task.limits.timeout))
     population = await setting.sampler(run, task.n)

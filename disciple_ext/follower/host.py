@@ -134,7 +134,8 @@ class HostFollower:
         loop = asyncio.get_running_loop()
         waiting = _Waiting(request, loop.create_future())
         self._waiting.append(waiting)
-        if self._flush is None or self._flush.done():
+        if self._flush is None or self._flush.done() or self._flush.get_loop() is not loop:
+            self._waiting = [w for w in self._waiting if w.future.get_loop() is loop]
             self._flush = loop.create_task(self._collect())
         return await waiting.future
 

@@ -47,7 +47,8 @@ class Planner(Protocol):
     """Writes inference programs.
 
     Attributes:
-        name: such as ``"expert"`` or ``"openai:gpt-4o"``; kept with each program.
+        name: such as ``"expert"`` or ``"openai:gpt-4o"``; kept with each program. A planner that
+            also has ``trusted = False`` is not asked where its program could not be run.
     """
 
     name: str

@@ -44,6 +44,8 @@ class OpenAIPlanner:
         UsageError: the model has no name.
     """
 
+    trusted = False
+
     def __init__(
         self,
         model: str,

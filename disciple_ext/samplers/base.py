@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from llamppl.modeling import Model
 
-from ..errors import ProgramCrashed, SamplerError
+from ..errors import SamplerError
 from ..task import Limits
 from ..trace.events import (
     Event,
@@ -92,7 +92,7 @@ class Run:
         deadline: float = math.inf,
         observers: Sequence[Observer] = (),
         tokens: Callable[[], int] = lambda: 0,
-        explain: Callable[[Exception, Model, int, int], ProgramCrashed] | None = None,
+        explain: Callable[[BaseException, Model | None, int, int], Exception] | None = None,
     ) -> None:
         """Set up a run.
 
@@ -250,7 +250,8 @@ class Run:
     ) -> Any:
         try:
             return await action()
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+            # A program's own exits are its errors: they must not end the host's event loop.
             if self._explain is None:
                 raise
             raise self._explain(error, particle, index, self.steps) from error

@@ -15,12 +15,16 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["Deadline", "start"]
+__all__ = ["PATIENCE", "Deadline", "abandon", "start"]
 
 T = TypeVar("T")
 
 _GRACE = 0.2
 """Seconds that the loop has to answer after a deadline before it is taken to hang."""
+
+
+PATIENCE = 1.5
+"""Seconds after its deadline at which a run that still hangs is given up."""
 
 
 class Deadline(BaseException):
@@ -88,3 +92,13 @@ def start(
     )
     watchdog.start()
     return future
+
+
+def abandon() -> None:
+    """Give up the shared loop: a program holds it where nothing can interrupt it.
+
+    The next run gets a new one; the old thread ends with the process.
+    """
+    global _shared
+    with _lock:
+        _shared = None

@@ -70,7 +70,7 @@ def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
     names = namespace(extra)
     try:
         exec(code, names)
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
         raise crash(error, source) from error
     model = names.get("InferenceModel")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
@@ -83,7 +83,7 @@ def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
 
 
 def crash(
-    error: Exception,
+    error: BaseException,
     source: str,
     *,
     particle: int | None = None,
