@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["Condition", "diagnose"]
 
-_PACKAGES = ("llamppl", "genlm-backend", "torch", "transformers", "openai", "nltk")
+_PACKAGES = ("llamppl", "genlm-backend", "torch", "transformers", "openai")
 
 
 @dataclass(frozen=True)
