@@ -27,6 +27,8 @@ def model_config(shape: Shape) -> dict[str, Any]:
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         **shape.hf_config(),
+        # Rotary positions go on beyond what it was trained on; programs may ask for long texts.
+        "max_position_embeddings": 4096,
         "attention_bias": False,
         "mlp_bias": False,
         "bos_token_id": SPECIALS.index(BOS),
