@@ -233,13 +233,13 @@ def test_an_effective_sample_size_of_zero_or_one_is_respected() -> None:
 
 
 async def observed(sampler: Any, events: list[Any]) -> Population:
-    from disciple_ext.steer import _particle
+    from disciple_ext.steer import make_particle
     from disciple_ext.task import Task
     from disciple_ext.testing.exact import load_model
 
     follower, model = toy(), load_model(EVERYTHING, None)
     run = Run(
-        lambda i: _particle(model, Task("t"), follower, 0, i),
+        lambda i: make_particle(model, Task("t"), follower, 0, i),
         seed=0,
         limits=Limits(),
         observers=[events.append],
@@ -316,7 +316,7 @@ class InferenceModel(BaseModel):
     follower, model = toy(), load_model(source, None)
     for sampler in (ImportanceSampler(), SMCSampler(), RejectionSampler()):
         run = Run(
-            lambda i: steer._particle(model, Task("t"), follower, 0, i),
+            lambda i: steer.make_particle(model, Task("t"), follower, 0, i),
             seed=0,
             limits=Limits(timeout=0.3),
             deadline=time.monotonic() + 0.3,
