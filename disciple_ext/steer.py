@@ -6,34 +6,27 @@ This is the only place where planner, sandbox, sampler and follower meet.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from .errors import (
     DiscipleError,
     LimitExceeded,
-    NoParticleAlive,
     ProgramError,
     SandboxUnavailable,
     UsageError,
 )
-from .model.base import BaseModel
-from .model.context import FollowerContext
+from .execution import Setting, execute, out_of_time
 from .model.requests import Follower
-from .model.stream import Stream
 from .planner.base import Feedback, Planner
 from .plugins import Registry, load_plugins
 from .program import Program
-from .result import Attempt, Particle, Result, Usage
-from .samplers import weights
-from .samplers.base import Population, Run, Sampler
-from .sandbox import inprocess, loader
+from .result import Attempt, Result, Usage
+from .samplers.base import Sampler
+from .sandbox import inprocess
 from .task import Limits, Task, Verifier
 from .trace.events import (
     AttemptFailed,
@@ -41,26 +34,12 @@ from .trace.events import (
     Event,
     Observer,
     PlannerAnswered,
-    RunFinished,
-    RunStarted,
 )
 from .verify import verify
 
 __all__ = ["arun_program", "aself_steer", "run_program", "self_steer"]
 
 LEVELS = ("landlock+seccomp", "seccomp", "process", "none")
-
-
-@dataclass(frozen=True)
-class _Setting:
-    """Everything but the task and the program."""
-
-    follower: Follower | None
-    sampler: Sampler
-    seed: int
-    sandbox: str | None
-    observers: tuple[Observer, ...]
-    patterns: dict[str, Any]
 
 
 def self_steer(task: str | Task, **options: Any) -> Result:
@@ -133,12 +112,12 @@ async def aself_steer(
     rejected: Result | None = None
     planning = 0.0
     for attempt in range(1, retries + 1):
-        _emit(setting, AttemptStarted(attempt, retries))
+        setting.emit(AttemptStarted(attempt, retries))
         begun = time.monotonic()
         plan = await chosen.plan(task, tuple(feedback))
         planning += time.monotonic() - begun
         usage += plan.usage
-        _emit(setting, PlannerAnswered(attempt, plan.program.source, time.monotonic() - begun))
+        setting.emit(PlannerAnswered(attempt, plan.program.source, time.monotonic() - begun))
         if setting.follower is None:  # loaded only once there is something to run
             setting = replace(setting, follower=await _load(registry, follower))
         begun = time.monotonic()
@@ -149,7 +128,7 @@ async def aself_steer(
             result = _verified(result, task)
         except (ProgramError, LimitExceeded) as error:
             attempts.append(_failed(plan.program, error, time.monotonic() - begun))
-            _emit(setting, AttemptFailed(attempt, str(error), type(error).__name__))
+            setting.emit(AttemptFailed(attempt, str(error), type(error).__name__))
             feedback.append(_feedback(plan.program, error, attempt))
             if attempt == retries and rejected is None:
                 error.attempts = tuple(attempts)
@@ -168,7 +147,7 @@ async def aself_steer(
         if result.verified is not False:
             return rejected
         why = f"the user's verifier rejected the answer {result.text!r}"
-        _emit(setting, AttemptFailed(attempt, why, "rejected"))
+        setting.emit(AttemptFailed(attempt, why, "rejected"))
         feedback.append(Feedback(plan.program, why, "", attempt))
     assert rejected is not None
     return replace(rejected, attempts=tuple(attempts), usage=usage + rejected.usage)
@@ -206,133 +185,22 @@ async def arun_program(
 # One run ------------------------------------------------------------------------------------
 
 
-async def _run(program: Program, task: Task, setting: _Setting) -> Result:
+async def _run(program: Program, task: Task, setting: Setting) -> Result:
     level = _level(program, setting.sandbox)
     deadline = time.monotonic() + task.limits.timeout
-    work = _execute(program, task, setting, level, deadline)
+    work = execute(program, task, setting, level, deadline)
     future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
     left = deadline + inprocess.PATIENCE - time.monotonic()
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), left)
     except inprocess.Deadline:
-        raise _out_of_time(task) from None
+        raise out_of_time(task) from None
     except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
         inprocess.abandon()
-        raise _out_of_time(task) from None
+        raise out_of_time(task) from None
     except asyncio.CancelledError:
         future.cancel()
         raise
-
-
-async def _execute(
-    program: Program, task: Task, setting: _Setting, level: str, deadline: float
-) -> Result:
-    begun = time.monotonic()
-    follower = setting.follower
-    assert follower is not None
-    before = (getattr(follower, "tokens", 0), getattr(follower, "forwards", 0))
-    model = loader.load(program.source, setting.patterns)
-
-    def make(index: int) -> BaseModel:
-        return make_particle(model, task, follower, setting.seed, index)
-
-    def explain(error: BaseException, particle: Any, index: int, step: int) -> DiscipleError:
-        text = str(particle) if particle is not None else None
-        return loader.crash(error, program.source, particle=index, step=step, text=text)
-
-    run = Run(
-        make,
-        seed=setting.seed,
-        limits=task.limits,
-        deadline=deadline,
-        observers=setting.observers,
-        tokens=lambda: getattr(follower, "tokens", 0) - before[0],
-        explain=explain,
-    )
-    _emit(setting, RunStarted(task.n, setting.sampler.name, task.limits.timeout))
-    population = await setting.sampler(run, task.n)
-    result = await _result(population, run, setting.seed)
-    seconds = time.monotonic() - begun
-    tokens = getattr(follower, "tokens", 0) - before[0]
-    forwards = getattr(follower, "forwards", 0) - before[1]
-    _emit(setting, RunFinished(result.log_evidence, result.ess, tokens, seconds))
-    if result.text is None:
-        raise _nothing_alive(result, task)
-    return replace(
-        result,
-        program={
-            "source": program.source,
-            "planner": program.planner,
-            "hash": program.hash,
-        },
-        usage=Usage(follower_tokens=tokens, forwards=forwards),
-        sandbox={"requested": setting.sandbox or "default", "witnessed": level},
-        timings={"inference": round(seconds, 3)},
-    )
-
-
-def make_particle(
-    model: type[BaseModel], task: Task, follower: Follower, seed: int, index: int
-) -> BaseModel:
-    """One particle with its proposal and, where the prompts differ, its prior."""
-    prior = model.prior_prompt()
-    proposal = model.proposal_prompt() or prior or task.instruction
-    stream = Stream(seed, (index,))
-    context = FollowerContext(follower, proposal, random=stream)
-    particle = model(context)
-    if task.limits.max_tokens is not None:
-        particle.max_tokens = task.limits.max_tokens
-    separate = prior is not None and prior != proposal
-    particle.bind(FollowerContext(follower, prior) if prior and separate else None, stream)
-    return particle
-
-
-async def _result(population: Population, run: Run, seed: int) -> Result:
-    log_weights = [float(p.weight) for p in population.particles]
-    shares = weights.normalise(log_weights)
-    particles = []
-    for p, log_weight, share in zip(population.particles, log_weights, shares, strict=True):
-        alive = log_weight > -math.inf
-        particles.append(
-            Particle(
-                text=str(p),
-                log_weight=log_weight,
-                weight=float(share),
-                check=await run.check(p) if alive else None,
-                finish_reason=getattr(p, "finish_reason", None) or "ended",
-                reason=getattr(p, "reason", ""),
-                tokens=getattr(getattr(p, "context", None), "token_count", 0),
-                log_prob=getattr(p, "log_prior", None),
-            )
-        )
-    text, rule, check = _answer(particles, seed)
-    return Result(
-        text=text,
-        text_rule=rule,
-        check=check,
-        verified=None,
-        particles=tuple(particles),
-        log_evidence=population.log_evidence,
-        ess=weights.ess(log_weights),
-        program={},
-        attempts=(),
-        usage=Usage(),
-        cost=None,
-        seed=seed,
-        sandbox={},
-    )
-
-
-def _answer(particles: Sequence[Particle], seed: int) -> tuple[str | None, str, bool | None]:
-    """One text drawn by weight among the particles whose check passed, if any did, else all."""
-    alive = [p for p in particles if p.log_weight > -math.inf]
-    passing = [p for p in alive if p.check]
-    pool, rule = (passing, "weighted_passing") if passing else (alive, "weighted_all")
-    if not pool:
-        return None, "none", None
-    p = weights.normalise([q.log_weight for q in pool])
-    drawn = pool[int(np.random.default_rng([int(seed), 0x7E87]).choice(len(pool), p=p))]
-    return drawn.text, rule, drawn.check
 
 
 # Small things -------------------------------------------------------------------------------
@@ -366,7 +234,7 @@ def _setting(
     seed: int,
     sandbox: str | None,
     on_event: Observer | None,
-) -> _Setting:
+) -> Setting:
     chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
     if sandbox is not None and sandbox not in LEVELS:
         raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
@@ -381,7 +249,7 @@ def _setting(
         observers.append(observe)
     if on_event is not None:
         observers.append(on_event)
-    return _Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns)
+    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns)
 
 
 _followers: dict[str, Follower] = {}
@@ -425,30 +293,6 @@ def _verified(result: Result, task: Task) -> Result:
     return replace(result, verified=verify(task.verify, result.text))
 
 
-def _nothing_alive(result: Result, task: Task) -> DiscipleError:
-    reasons = [p.finish_reason for p in result.particles]
-    if reasons and set(reasons) == {"timeout"}:
-        return _out_of_time(task)
-    counts = ", ".join(f"{reasons.count(r)} {r}" for r in sorted(set(reasons)))
-    example = next((p for p in result.particles if p.reason), None)
-    seen = f". One of them: {example.reason}" if example else ""
-    return NoParticleAlive(
-        f"no particle ended with positive weight ({counts} of {len(reasons)}){seen}",
-        text=example.text if example else None,
-    )
-
-
-def _out_of_time(task: Task) -> LimitExceeded:
-    limit = task.limits.timeout
-    return LimitExceeded(
-        f"the time limit of {limit:g} s passed before any particle ended; allow more time "
-        "(--timeout), fewer particles (-n), or a smaller task",
-        kind="timeout",
-        value=limit,
-        limit=limit,
-    )
-
-
 def _failed(program: Program, error: DiscipleError, seconds: float) -> Attempt:
     return Attempt(
         program.source,
@@ -461,11 +305,6 @@ def _failed(program: Program, error: DiscipleError, seconds: float) -> Attempt:
 
 def _feedback(program: Program, error: DiscipleError, attempt: int) -> Feedback:
     return Feedback(program, str(error), getattr(error, "traceback", ""), attempt)
-
-
-def _emit(setting: _Setting, event: Event) -> None:
-    for observer in setting.observers:
-        observer(event)
 
 
 def _wait(work: Coroutine[Any, Any, Result]) -> Result:

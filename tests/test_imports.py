@@ -31,6 +31,7 @@ LAYERS = {
     "verify": 2,
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "plugins": 4,
+    "execution": 4,
     "steer": 5,
     "evaluation": 6,
     "testing": 6,

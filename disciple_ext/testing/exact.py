@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..execution import make_particle
 from ..follower.host import HostFollower
 from ..model.base import BaseModel
 from ..model.requests import Branch, Draw, LogProbs, Reply, Request
 from ..plugins import Registry, load_plugins
 from ..samplers.base import Run
 from ..sandbox import loader
-from ..steer import make_particle
 from ..task import Limits, Task
 from .toy import Pieces, ToyFollower
 

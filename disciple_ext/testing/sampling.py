@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import SamplerError
+from ..execution import make_particle
 from ..follower.host import HostFollower
 from ..model.base import BaseModel
 from ..plugins import Registry
 from ..samplers import weights as weighting
 from ..samplers.base import Population, Run, Sampler
-from ..steer import make_particle
 from ..task import Limits, Task
 from .exact import ExactPosterior, exact_posterior, load_model
 
