@@ -5,14 +5,41 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Condition", "diagnose"]
+from .errors import DiscipleError
+
+if TYPE_CHECKING:
+    from .sandbox.host import Witness
+
+__all__ = ["Condition", "Control", "diagnose", "judge"]
 
 _PACKAGES = ("llamppl", "genlm-backend", "torch", "transformers", "openai")
+
+_WITNESS_SECONDS = 90.0
+"""Longer than the sandbox itself waits for its zygote, which has the better message."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """Something harmless that a probe process tried before and after it put on one layer.
+
+    Attributes:
+        name: what it tried.
+        before: whether it succeeded in the unlocked process.
+        after: whether it succeeded in the locked one.
+        verdict: ``stopped``; ``not its job`` where the layer does not claim to stop it; ``NOT
+            STOPPED``; or ``not witnessed``, where it failed even before.
+    """
+
+    name: str
+    before: bool
+    after: bool
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -25,6 +52,8 @@ class Condition:
         needed: True where nothing runs without it.
         detail: version, place or count.
         fix: what to do where it is missing, or the empty string.
+        facts: the same as data, where there is more to say than ``detail`` does.
+        controls: for a layer of the sandbox, what probe processes saw.
     """
 
     name: str
@@ -32,16 +61,21 @@ class Condition:
     needed: bool
     detail: str
     fix: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    controls: tuple[Control, ...] = ()
 
 
 def diagnose() -> list[Condition]:
-    """Look at everything that a run may need. Nothing is changed, loaded or downloaded."""
+    """Look at everything that a run may need. Nothing is changed or downloaded.
+
+    A zygote and two probe processes are started, to see what the sandbox is worth here.
+    """
     return [
         _python(),
         *(_package(name) for name in _PACKAGES),
         _accelerator(),
         _embedded(),
-        _sandbox(),
+        *_sandbox(),
         _key(),
         _collie(),
     ]
@@ -83,9 +117,71 @@ def _embedded() -> Condition:
     return Condition("embedded follower", False, True, "its weights are missing", fix)
 
 
-def _sandbox() -> Condition:
-    detail = "none in this version: programs of other planners need --sandbox none"
-    return Condition("sandbox", False, False, detail, "read SECURITY.md before you use it")
+def _sandbox() -> list[Condition]:
+    """What probe processes witnessed; asking for a level proves nothing."""
+    if not hasattr(os, "fork"):
+        detail = (
+            f"{sys.platform} has only the level 'none', which is no boundary: a program has all "
+            "the rights of your process"
+        )
+        fix = "run programs that are not ours on Linux (WSL 2, a container or a virtual machine)"
+        return [Condition("sandbox", False, False, detail, fix, {"level": "none"})]
+    from .sandbox import host, inprocess
+
+    try:
+        seen = inprocess.submit(host.witness()).result(_WITNESS_SECONDS)
+    except (DiscipleError, TimeoutError, OSError) as error:
+        detail = f"it does not start: {error or type(error).__name__}"
+        fix = "read docs/how-to/containers.md; only --sandbox none runs programs here"
+        return [Condition("sandbox", False, False, detail, fix, {"level": "none"})]
+    return judge(seen)
+
+
+def judge(seen: Witness) -> list[Condition]:
+    """The conditions that a witness amounts to: the level, then each layer with its controls."""
+    from .sandbox.policy import LEVELS
+
+    best = next(iter(LEVELS))
+    facts = {"level": seen.level, **seen.facts()}
+    detail = seen.level
+    if seen.level != best:
+        weak = "" if seen.level in _BOUNDARIES else " (no boundary)"
+        detail += f"{weak}; programs that are not ours need {best}, or a level that you choose"
+    where = ", ".join(seen.namespaces) or "none"
+    detail += f"; workers: uid {seen.uid}, {facts['machine']}, namespaces of their own: {where}"
+    missing = seen.missing(best)
+    return [
+        Condition("sandbox", not missing, False, detail, missing, facts),
+        _layer("landlock", f"ABI {seen.landlock_abi}", seen),
+        _layer("seccomp", "filter of system calls", seen),
+    ]
+
+
+_BOUNDARIES = ("landlock+seccomp", "seccomp")
+"""Levels that SECURITY.md promises something for."""
+
+
+def _layer(name: str, what: str, seen: Witness) -> Condition:
+    from .sandbox import probe
+
+    tried = seen.layers[name]
+    if isinstance(tried, str):
+        return Condition(name, False, False, f"cannot be put on: {tried}", facts={"error": tried})
+    claimed = probe.SECCOMP if name == "seccomp" else probe.landlock_controls(seen.landlock_abi)
+    controls = tuple(
+        Control(control, before, after, _verdict(before, after, control in claimed))
+        for control, (before, after) in tried.items()
+    )
+    ok = all(control.verdict in ("stopped", "not its job") for control in controls)
+    return Condition(name, ok, False, what, controls=controls)
+
+
+def _verdict(before: bool, after: bool, claimed: bool) -> str:
+    if not before:
+        return "not witnessed"
+    if not after:
+        return "stopped"
+    return "NOT STOPPED" if claimed else "not its job"
 
 
 def _key() -> Condition:

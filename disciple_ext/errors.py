@@ -133,7 +133,7 @@ class LimitExceeded(DiscipleError):
     """A limit ended the work before there was an answer.
 
     Attributes:
-        kind: which limit: ``"timeout"``, ``"steps"``, ``"tokens"`` or ``"cost"``.
+        kind: which limit: ``"timeout"``, ``"cpu"``, ``"tokens"``, ``"output"`` or ``"cost"``.
         value: what was used.
         limit: what was allowed.
     """
@@ -145,6 +145,17 @@ class LimitExceeded(DiscipleError):
         self.kind = kind
         self.value = value
         self.limit = limit
+
+    @classmethod
+    def timeout(cls, seconds: float) -> LimitExceeded:
+        """The error for a run whose time passed before any particle ended."""
+        return cls(
+            f"the time limit of {seconds:g} s passed before any particle ended; allow more time "
+            "(--timeout), fewer particles (-n), or a smaller task",
+            kind="timeout",
+            value=seconds,
+            limit=seconds,
+        )
 
 
 class SamplerError(DiscipleError):

@@ -1,16 +1,22 @@
-"""One run of one program: particles, sampler, and the result made of them."""
+"""One run of one program: particles, sampler, and the result made of them.
+
+:func:`run_particles` runs where the program runs, in a locked worker or (at the level ``none``) in
+this process. :func:`execute` is the host's side: it starts the run there, and makes the result of
+what comes back, which is the program's claim, and of what only the host knows.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
-from .errors import DiscipleError, LimitExceeded, NoParticleAlive
+from .errors import DiscipleError, LimitExceeded, NoParticleAlive, UsageError
 from .model.base import BaseModel
 from .model.context import FollowerContext
 from .model.requests import Draw, Follower, Request, Score
@@ -18,12 +24,12 @@ from .model.stream import Stream
 from .program import Program
 from .result import Particle, Result, Usage
 from .samplers import weights
-from .samplers.base import Population, Run, Sampler
+from .samplers.base import Run, Sampler
 from .sandbox import loader
-from .task import Task
+from .task import Limits, Task
 from .trace.events import Event, Observer, RunFinished, RunStarted
 
-__all__ = ["Setting", "execute", "make_particle", "out_of_time"]
+__all__ = ["Job", "Setting", "execute", "make_particle", "make_sampler", "run_particles"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Setting:
         sandbox: level asked for, or None.
         observers: called with each event.
         patterns: names of masks and patterns that programs find.
+        plugins: names of the plugins in use.
     """
 
     follower: Follower | None
@@ -45,6 +52,7 @@ class Setting:
     sandbox: str | None
     observers: tuple[Observer, ...]
     patterns: dict[str, Any]
+    plugins: tuple[str, ...] = ()
 
     def emit(self, event: Event) -> None:
         """Tell every observer."""
@@ -52,63 +60,94 @@ class Setting:
             observer(event)
 
 
-async def execute(
-    program: Program, task: Task, setting: Setting, level: str, deadline: float
-) -> Result:
-    """Run a program's particles under a sampler to their result.
+# Where the program runs -------------------------------------------------------------------------
 
-    Args:
-        program: the program.
-        task: what is asked for, with its limits.
-        setting: everything else; its follower is loaded.
-        level: the sandbox level that this run has, for the result.
+
+@dataclass(frozen=True)
+class Job:
+    """A run as plain data, as a worker gets it.
+
+    Attributes:
+        source: the program.
+        instruction: the task in words, the prompt where a program has none.
+        n: particles.
+        limits: limits of the run.
+        seed: seed of every draw.
         deadline: ``time.monotonic()`` at which the run must be over.
+    """
+
+    source: str
+    instruction: str
+    n: int
+    limits: Limits
+    seed: int
+    deadline: float
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Job:
+        """A job from what :meth:`to_dict` gave (further entries are ignored)."""
+        fields = {name: data[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "limits": Limits(**data["limits"])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job as JSON-safe data."""
+        return asdict(self)
+
+
+async def run_particles(
+    job: Job,
+    follower: Follower,
+    sampler: Sampler,
+    patterns: dict[str, Any],
+    observers: Sequence[Observer] = (),
+) -> tuple[tuple[Particle, ...], float | None]:
+    """Run a program's particles under a sampler to their end.
+
+    Returns:
+        The particles, in the sampler's order and without shares of the weight, and the natural
+        log of the evidence, or None.
 
     Raises:
-        ProgramError: the program is at fault, or no particle ended with positive weight.
-        LimitExceeded: time ran out before any particle ended.
+        ProgramRejected: the source defines no usable program.
+        ProgramCrashed: the program raised.
+        SamplerError: the sampler broke its contract.
     """
-    begun = time.monotonic()
-    assert setting.follower is not None
-    follower = _Metered(setting.follower)
-    forwards = getattr(follower, "forwards", 0)
-    model = loader.load(program.source, setting.patterns)
+    model = loader.load(job.source, patterns)
+    task = Task(job.instruction, job.n, job.limits)
 
     def make(index: int) -> BaseModel:
-        return make_particle(model, task, cast(Follower, follower), setting.seed, index)
+        return make_particle(model, task, follower, job.seed, index)
 
     def explain(error: BaseException, particle: Any, index: int, step: int) -> DiscipleError:
         text = str(particle) if particle is not None else None
-        return loader.crash(error, program.source, particle=index, step=step, text=text)
+        return loader.crash(error, job.source, particle=index, step=step, text=text)
 
     run = Run(
         make,
-        seed=setting.seed,
-        limits=task.limits,
-        deadline=deadline,
-        observers=setting.observers,
-        tokens=lambda: follower.tokens,
+        seed=job.seed,
+        limits=job.limits,
+        deadline=job.deadline,
+        observers=observers,
+        tokens=lambda: getattr(follower, "tokens", 0),
         explain=explain,
     )
-    setting.emit(RunStarted(task.n, setting.sampler.name, task.limits.timeout))
-    population = await setting.sampler(run, task.n)
-    result = await _result(population, run, setting.seed)
-    seconds = time.monotonic() - begun
-    forwards = getattr(follower, "forwards", 0) - forwards  # those that runs beside it shared, too
-    setting.emit(RunFinished(result.log_evidence, result.ess, follower.tokens, seconds))
-    if result.text is None:
-        raise _nothing_alive(result, task)
-    return replace(
-        result,
-        program={
-            "source": program.source,
-            "planner": program.planner,
-            "hash": program.hash,
-        },
-        usage=Usage(follower_tokens=follower.tokens, forwards=forwards),
-        sandbox={"requested": setting.sandbox or "default", "witnessed": level},
-        timings={"inference": round(seconds, 3)},
-    )
+    population = await sampler(run, job.n)
+    particles = []
+    for p in population.particles:
+        log_weight = float(p.weight)
+        particles.append(
+            Particle(
+                text=str(p),
+                log_weight=log_weight,
+                weight=0.0,
+                check=await run.check(p) if log_weight > -math.inf else None,
+                finish_reason=getattr(p, "finish_reason", None) or "ended",
+                reason=getattr(p, "reason", ""),
+                tokens=getattr(getattr(p, "context", None), "token_count", 0),
+                log_prob=getattr(p, "log_prior", None),
+            )
+        )
+    return tuple(particles), population.log_evidence
 
 
 def make_particle(
@@ -127,39 +166,121 @@ def make_particle(
     return particle
 
 
-async def _result(population: Population, run: Run, seed: int) -> Result:
-    log_weights = [float(p.weight) for p in population.particles]
-    shares = weights.normalise(log_weights)
-    particles = []
-    for p, log_weight, share in zip(population.particles, log_weights, shares, strict=True):
-        alive = log_weight > -math.inf
-        particles.append(
-            Particle(
-                text=str(p),
-                log_weight=log_weight,
-                weight=float(share),
-                check=await run.check(p) if alive else None,
-                finish_reason=getattr(p, "finish_reason", None) or "ended",
-                reason=getattr(p, "reason", ""),
-                tokens=getattr(getattr(p, "context", None), "token_count", 0),
-                log_prob=getattr(p, "log_prior", None),
-            )
+# Samplers as data, for the way to a worker ------------------------------------------------------
+
+
+def describe_sampler(sampler: Sampler) -> dict[str, Any]:
+    """Where a sampler's class is and what the sampler holds.
+
+    Raises:
+        UsageError: the class cannot be imported by name, or the attributes are no plain data.
+    """
+    kind = type(sampler)
+    spec = getattr(sys.modules.get(kind.__module__), "__spec__", None)
+    if kind.__module__ == "__main__" or "<" in kind.__qualname__ or spec is None:
+        raise UsageError(
+            f"the sampler class {kind.__qualname__!r} cannot be found from the sandbox: put it "
+            "into a module that can be imported, or run with sandbox='none'"
         )
-    text, rule, check = _answer(particles, seed)
+    state = dict(getattr(sampler, "__dict__", {}))
+    for name, value in state.items():
+        if not _plain(value):
+            raise UsageError(
+                f"the sampler's attribute {name!r} is no plain data (numbers, texts, lists), so it "
+                "cannot be sent to the sandbox; make it from plain data, or run with sandbox='none'"
+            )
+    return {"module": kind.__module__, "name": kind.__qualname__, "state": state}
+
+
+def make_sampler(description: dict[str, Any]) -> Sampler:
+    """The sampler that :func:`describe_sampler` described."""
+    found: Any = sys.modules[description["module"]]
+    for part in description["name"].split("."):
+        found = getattr(found, part)
+    sampler = found.__new__(found)
+    vars(sampler).update(description["state"])
+    return cast(Sampler, sampler)
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and _plain(v) for k, v in value.items())
+    return value is None or type(value) in (bool, int, float, str)
+
+
+# The host's side --------------------------------------------------------------------------------
+
+
+async def execute(
+    program: Program, task: Task, setting: Setting, level: str, deadline: float
+) -> Result:
+    """Run a program's particles under a sampler to their result.
+
+    Args:
+        program: the program.
+        task: what is asked for, with its limits.
+        setting: everything else; its follower is loaded.
+        level: the sandbox level to run at.
+        deadline: ``time.monotonic()`` at which the run must be over.
+
+    Raises:
+        ProgramError: the program is at fault, or no particle ended with positive weight.
+        LimitExceeded: a limit ended the run before any particle ended.
+        SandboxError: the worker was killed from outside, or could not be started.
+        FollowerError: the model failed.
+    """
+    begun = time.monotonic()
+    assert setting.follower is not None
+    job = Job(program.source, task.instruction, task.n, task.limits, setting.seed, deadline)
+    forwards = getattr(setting.follower, "forwards", 0)
+    setting.emit(RunStarted(task.n, setting.sampler.name, task.limits.timeout))
+    if level == "none":
+        metered = _Metered(setting.follower)
+        particles, log_evidence = await run_particles(
+            job, cast(Follower, metered), setting.sampler, setting.patterns, setting.observers
+        )
+        tokens, sandbox = metered.tokens, {"witnessed": "none"}
+    else:
+        from .sandbox import host
+
+        done = await host.run(
+            job.to_dict(),
+            describe_sampler(setting.sampler),
+            follower=setting.follower,
+            plugins=setting.plugins,
+            level=level,
+            emit=setting.emit if setting.observers else None,
+        )
+        particles, log_evidence = done.particles, done.log_evidence
+        tokens, sandbox = done.tokens, done.sandbox
+    shares = weights.normalise([p.log_weight for p in particles])
+    particles = tuple(
+        replace(p, weight=float(share)) for p, share in zip(particles, shares, strict=True)
+    )
+    text, rule, check = _answer(particles, setting.seed)
+    ess = weights.ess([p.log_weight for p in particles])
+    seconds = time.monotonic() - begun
+    forwards = getattr(setting.follower, "forwards", 0) - forwards  # of runs beside it, too
+    setting.emit(RunFinished(log_evidence, ess, tokens, seconds))
+    if text is None:
+        raise _nothing_alive(particles, task)
     return Result(
         text=text,
         text_rule=rule,
         check=check,
         verified=None,
-        particles=tuple(particles),
-        log_evidence=population.log_evidence,
-        ess=weights.ess(log_weights),
-        program={},
+        particles=particles,
+        log_evidence=log_evidence,
+        ess=ess,
+        program={"source": program.source, "planner": program.planner, "hash": program.hash},
         attempts=(),
-        usage=Usage(),
+        usage=Usage(follower_tokens=tokens, forwards=forwards),
         cost=None,
-        seed=seed,
-        sandbox={},
+        seed=setting.seed,
+        sandbox={"requested": setting.sandbox or "default", **sandbox},
+        timings={"inference": round(seconds, 3)},
     )
 
 
@@ -196,26 +317,14 @@ class _Metered:
         return await self._follower.ask(request)
 
 
-def _nothing_alive(result: Result, task: Task) -> DiscipleError:
-    reasons = [p.finish_reason for p in result.particles]
+def _nothing_alive(particles: Sequence[Particle], task: Task) -> DiscipleError:
+    reasons = [p.finish_reason for p in particles]
     if reasons and set(reasons) == {"timeout"}:
-        return out_of_time(task)
+        return LimitExceeded.timeout(task.limits.timeout)
     counts = ", ".join(f"{reasons.count(r)} {r}" for r in sorted(set(reasons)))
-    example = next((p for p in result.particles if p.reason), None)
+    example = next((p for p in particles if p.reason), None)
     seen = f". One of them: {example.reason}" if example else ""
     return NoParticleAlive(
         f"no particle ended with positive weight ({counts} of {len(reasons)}){seen}",
         text=example.text if example else None,
-    )
-
-
-def out_of_time(task: Task) -> LimitExceeded:
-    """The error for a run whose time passed before any particle ended."""
-    limit = task.limits.timeout
-    return LimitExceeded(
-        f"the time limit of {limit:g} s passed before any particle ended; allow more time "
-        "(--timeout), fewer particles (-n), or a smaller task",
-        kind="timeout",
-        value=limit,
-        limit=limit,
     )

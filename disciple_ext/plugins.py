@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Literal
 
 import pluggy
 
@@ -52,6 +53,11 @@ class Registry:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
 
+    def patterns(self) -> dict[str, Any]:
+        """The masks and patterns, by the name under which programs find them."""
+        patterns = {name: made for name, (made, _) in self.tables["patterns"].items()}
+        return {**self.tables["masks"], **patterns}
+
     def make(self, kind: str, spec: str) -> Any:
         """Make the object that a spec ``NAME`` or ``NAME:ARGUMENT`` names.
 
@@ -70,11 +76,21 @@ class Registry:
         return table[name]()
 
 
-def load_plugins(*, installed: bool = True) -> Registry:
+def load_plugins(
+    *,
+    installed: bool = True,
+    only: Collection[str] | None = None,
+    side: Literal["host", "worker"] = "host",
+) -> Registry:
     """Load the built-ins and, unless switched off, every installed plugin.
 
     ``DISCIPLE_PLUGINS`` limits them: a comma-separated list of plugin names to load (empty for
     none), or of names to block, each with a leading ``-``.
+
+    Args:
+        installed: False for the built-ins alone.
+        only: names of the plugins to load, in place of what the environment says.
+        side: ``"worker"`` asks plugins for what lives in the sandbox, and for nothing else.
 
     Raises:
         PluginError: two plugins registered one name.
@@ -84,10 +100,11 @@ def load_plugins(*, installed: bool = True) -> Registry:
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     registry = Registry(manager, tables={kind: {} for kind in _TABLES})
-    _add(registry, builtin, "builtin", version=_version(), origin="disciple-ext")
+    hooks = hookspecs.WORKER if side == "worker" else tuple(_TABLES.values())
+    _add(registry, builtin, "builtin", hooks, version=_version(), origin="disciple-ext")
     if installed:
         for point in entry_points(group=hookspecs.PROJECT):
-            if _wanted(point.name):
+            if point.name in only if only is not None else _wanted(point.name):
                 try:
                     plugin = point.load()
                 except Exception as error:  # third-party code: name it and go on without it
@@ -98,20 +115,29 @@ def load_plugins(*, installed: bool = True) -> Registry:
                     registry,
                     plugin,
                     point.name,
+                    hooks,
                     version=dist.version if dist else "?",
                     origin=dist.name if dist else "?",
                 )
     return registry
 
 
-def _add(registry: Registry, plugin: Any, name: str, *, version: str, origin: str) -> None:
+def _add(
+    registry: Registry,
+    plugin: Any,
+    name: str,
+    hooks: Collection[str],
+    *,
+    version: str,
+    origin: str,
+) -> None:
     manager = registry.manager
     try:
         manager.register(plugin, name)
         manager.check_pending()
         found = {}
         for kind, hook in _TABLES.items():
-            if getattr(plugin, hook, None) is not None:
+            if hook in hooks and getattr(plugin, hook, None) is not None:
                 table = getattr(plugin, hook)()
                 if not isinstance(table, dict):
                     raise TypeError(f"{hook} returned {type(table).__name__}, not a dict")
@@ -131,8 +157,8 @@ def _add(registry: Registry, plugin: Any, name: str, *, version: str, origin: st
                 )
             registry.tables[kind][key] = factory
             registry.owners[(kind, key)] = name
-    hooks = tuple(h for h in (*hookspecs.WORKER, *hookspecs.HOST) if hasattr(plugin, h))
-    registry.plugins.append(PluginInfo(name, version, origin, hooks))
+    offered = tuple(h for h in (*hookspecs.WORKER, *hookspecs.HOST) if hasattr(plugin, h))
+    registry.plugins.append(PluginInfo(name, version, origin, offered))
 
 
 def _wanted(name: str) -> bool:

@@ -7,9 +7,14 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Attempt", "Particle", "Result", "Usage"]
+__all__ = ["FINISH_REASONS", "Attempt", "Particle", "Result", "Usage"]
 
 SCHEMA = 1
+
+FINISH_REASONS = frozenset(
+    "ended condition_false impossible_mask max_tokens max_steps timeout error".split()
+)
+"""Why a particle may have ended; all but ``ended`` give log weight minus infinity."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ This is the only place where planner, sandbox, sampler and follower meet.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import (
     DiscipleError,
@@ -19,7 +21,7 @@ from .errors import (
     SandboxUnavailable,
     UsageError,
 )
-from .execution import Setting, execute, out_of_time
+from .execution import Setting, describe_sampler, execute
 from .model.requests import Follower
 from .planner.base import Feedback, Planner
 from .plugins import Registry, load_plugins
@@ -27,7 +29,8 @@ from .program import Program
 from .result import Attempt, Result, Usage
 from .samplers.base import Sampler
 from .sandbox import inprocess
-from .task import Limits, Task, Verifier
+from .sandbox.policy import LEVELS
+from .task import Task, Verifier
 from .trace.events import (
     AttemptFailed,
     AttemptStarted,
@@ -37,9 +40,12 @@ from .trace.events import (
 )
 from .verify import verify
 
+if TYPE_CHECKING:
+    from .sandbox.host import Witness
+
 __all__ = ["arun_program", "aself_steer", "run_program", "self_steer"]
 
-LEVELS = ("landlock+seccomp", "seccomp", "process", "none")
+T = TypeVar("T")
 
 
 def self_steer(task: str | Task, **options: Any) -> Result:
@@ -81,7 +87,8 @@ async def aself_steer(
         timeout: wall-clock seconds for one run of a program; 120 unless the task says otherwise.
         max_tokens: tokens of text a particle may have, or None for what the program says.
         retries: programs in all, the first included (R in Algorithm 1).
-        sandbox: a level, or None for the strongest that this version can give the program.
+        sandbox: ``"landlock+seccomp"``, ``"seccomp"``, ``"process"`` or ``"none"``. None is
+            the first, or for programs that ship with the package the strongest to be had.
         verify: the user's own verifier of an answer; see :class:`Task`.
         on_event: called with each event of the run.
         registry: plugins to use; the installed ones where it is None.
@@ -104,8 +111,10 @@ async def aself_steer(
     registry = registry or load_plugins()
     chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
     setting = _setting(registry, sampler, seed, sandbox, on_event)
-    if sandbox is None and getattr(chosen, "trusted", None) is False:
-        _level(Program("", planner=chosen.name), sandbox)  # refuse before a program is paid for
+    _prestart(setting)
+    if getattr(chosen, "trusted", None) is False:
+        # Refuse before a program is paid for.
+        await _level(Program("", planner=chosen.name), setting)
     feedback: list[Feedback] = []
     attempts: list[Attempt] = []
     usage = Usage()
@@ -174,7 +183,8 @@ async def arun_program(
         program = Program(program)
     registry = registry or load_plugins()
     setting = _setting(registry, sampler, seed, sandbox, on_event)
-    _level(program, sandbox)
+    _prestart(setting)
+    await _level(program, setting)
     setting = replace(setting, follower=await _load(registry, follower))
     begun = time.monotonic()
     result = _verified(await _run(program, task, setting), task)
@@ -186,21 +196,28 @@ async def arun_program(
 
 
 async def _run(program: Program, task: Task, setting: Setting) -> Result:
-    level = _level(program, setting.sandbox)
+    level = await _level(program, setting)
     deadline = time.monotonic() + task.limits.timeout
     work = execute(program, task, setting, level, deadline)
+    if level != "none":
+        return await _on_the_loop(work)
     future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
     left = deadline + inprocess.PATIENCE - time.monotonic()
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), left)
     except inprocess.Deadline:
-        raise out_of_time(task) from None
+        raise LimitExceeded.timeout(task.limits.timeout) from None
     except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
         inprocess.abandon()
-        raise out_of_time(task) from None
+        raise LimitExceeded.timeout(task.limits.timeout) from None
     except asyncio.CancelledError:
         future.cancel()
         raise
+
+
+async def _on_the_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Do work of the host's own on the loop that all runs share."""
+    return await asyncio.wrap_future(inprocess.submit(work))
 
 
 # Small things -------------------------------------------------------------------------------
@@ -215,11 +232,10 @@ def _task(
 ) -> Task:
     task = Task(task) if isinstance(task, str) else task
     limits = task.limits
-    limits = Limits(
-        timeout if timeout is not None else limits.timeout,
-        limits.max_steps,
-        max_tokens if max_tokens is not None else limits.max_tokens,
-    )
+    if timeout is not None:
+        limits = replace(limits, timeout=timeout)
+    if max_tokens is not None:
+        limits = replace(limits, max_tokens=max_tokens)
     return replace(
         task,
         n=n if n is not None else task.n,
@@ -238,8 +254,6 @@ def _setting(
     chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
     if sandbox is not None and sandbox not in LEVELS:
         raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
-    patterns = {**registry.tables["masks"]}
-    patterns |= {name: made for name, (made, _) in registry.tables["patterns"].items()}
 
     def observe(event: Event) -> None:
         registry.manager.hook.observe(event=event)
@@ -249,7 +263,9 @@ def _setting(
         observers.append(observe)
     if on_event is not None:
         observers.append(on_event)
-    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns)
+    plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
+    patterns = registry.patterns()
+    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns, plugins)
 
 
 _followers: dict[str, Follower] = {}
@@ -267,23 +283,47 @@ async def _load(registry: Registry, spec: Any) -> Follower:
     return _followers[spec]
 
 
-def _level(program: Program, sandbox: str | None) -> str:
-    """The level at which the program will run in this version.
+def _prestart(setting: Setting) -> None:
+    """Have the sandbox start while the planner and the follower are made ready."""
+    if setting.sandbox != "none" and hasattr(os, "fork"):
+        inprocess.submit(_witness(setting))
+
+
+async def _witness(setting: Setting) -> Witness:
+    from .sandbox import host
+
+    return await host.witness(setting.plugins, (describe_sampler(setting.sampler)["module"],))
+
+
+async def _level(program: Program, setting: Setting) -> str:
+    """The level at which a program will run.
 
     Raises:
-        SandboxUnavailable: the level asked for is not to be had, or the program is not ours and
-            nothing weaker was asked for.
+        SandboxUnavailable: this machine cannot give the level asked for, or nothing was asked for,
+            the program is not ours, and the machine has not got the strongest.
     """
-    if sandbox == "none" or (program.trusted and sandbox in (None, "process")):
+    if setting.sandbox == "none":
         return "none"
-    if sandbox is None:
+    if not hasattr(os, "fork"):
+        if setting.sandbox is None and program.trusted:
+            return "none"
         raise SandboxUnavailable(
-            f"the program comes from {program.planner!r}, not from this package, and this version "
-            "has no sandbox yet; read it, and run it with --sandbox none (sandbox='none') if you "
-            "trust it"
+            f"{sys.platform} has no sandbox; read the program, and run it with --sandbox none "
+            "(sandbox='none') if you trust it, or run it on Linux"
         )
+    seen = await _on_the_loop(_witness(setting))
+    wanted = setting.sandbox or next(iter(LEVELS))
+    missing = seen.missing(wanted)
+    if not missing:
+        return wanted
+    if setting.sandbox is None and program.trusted:
+        return seen.level
+    weaker = [level for level in LEVELS if level != "none" and not seen.missing(level)]
     raise SandboxUnavailable(
-        f"this version cannot give the sandbox level {sandbox!r}; only 'none', which is no boundary"
+        f"the sandbox level {wanted!r} is not to be had here: {missing}. "
+        f"To run the program all the same, choose a weaker level yourself: {', '.join(weaker)}, "
+        "none (`disciple doctor` says what each control does here; process and none are no "
+        "security boundary)"
     )
 
 

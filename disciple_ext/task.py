@@ -22,11 +22,21 @@ class Limits:
         timeout: wall-clock seconds for one run (the paper: 120, 240, 360).
         max_steps: calls of ``step`` for each particle; T = 1000 in the paper's Algorithm 2.
         max_tokens: tokens of text for each particle, or None for what the program says.
+        cpu: CPU seconds of the worker, or None for what the timeout allows.
+        memory: mebibytes that the worker may use beyond what it starts with.
+        lm_tokens: tokens that the run may draw or score in all.
+        output: mebibytes that the worker may send to the host in all.
+
+    The last four hold where the program runs in a worker, at every sandbox level but ``none``.
     """
 
     timeout: float = 120.0
     max_steps: int = 1000
     max_tokens: int | None = None
+    cpu: float | None = None
+    memory: int = 512
+    lm_tokens: int = 1_000_000
+    output: int = 64
 
     def __post_init__(self) -> None:
         if not self.timeout > 0:
@@ -35,6 +45,11 @@ class Limits:
             raise UsageError(f"max_steps must be at least 1, not {self.max_steps}")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise UsageError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        if self.cpu is not None and not self.cpu > 0:
+            raise UsageError(f"the CPU time must be above 0 seconds, not {self.cpu:g}")
+        for name in ("memory", "lm_tokens", "output"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)

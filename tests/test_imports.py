@@ -32,6 +32,7 @@ LAYERS = {
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "plugins": 4,
     "execution": 4,
+    "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
     "evaluation": 6,
     "testing": 6,

@@ -22,6 +22,7 @@ from disciple_ext.errors import (
     SandboxUnavailable,
     UsageError,
 )
+from disciple_ext.sandbox import host
 from disciple_ext.steer import arun_program, aself_steer
 from disciple_ext.testing import ReplayPlanner, ToyFollower
 from disciple_ext.trace.events import AttemptFailed, AttemptStarted, RunFinished, StepDone
@@ -325,15 +326,35 @@ def test_a_missing_model_path_is_a_follower_error() -> None:
         steer(WORKS, follower="hf:./no/such/model")
 
 
-def test_programs_that_are_not_ours_need_an_explicit_none() -> None:
-    for sandbox in (None, "process", "seccomp", "landlock+seccomp"):
-        with pytest.raises(SandboxUnavailable) as caught:
+def test_no_level_is_weakened_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without Landlock only programs that ship with the package run by default."""
+
+    async def without_landlock(*_: Any) -> host.Witness:
+        seen = await real()
+        layers = {**seen.layers, "landlock": "the kernel has no Landlock"}
+        return host.Witness("seccomp", layers, 0, seen.uid, seen.namespaces)
+
+    real = host.witness
+    monkeypatch.setattr(host, "witness", without_landlock)
+    for sandbox in (None, "landlock+seccomp"):
+        with pytest.raises(
+            SandboxUnavailable, match="no Landlock.*5.13.*seccomp, process"
+        ) as caught:
             steer(WORKS, sandbox=sandbox)
         assert caught.value.exit_code == 4
+    assert steer(WORKS, sandbox="seccomp").sandbox["witnessed"] == "seccomp"
     ours = Program(WORKS, planner="expert", trusted=True)
-    assert steer(ours, sandbox=None).sandbox == {"requested": "default", "witnessed": "none"}
+    assert steer(ours, sandbox=None).sandbox["witnessed"] == "seccomp"
     with pytest.raises(SandboxUnavailable):
-        steer(ours, sandbox="seccomp")
+        steer(ours, sandbox="landlock+seccomp")
+
+
+def test_without_fork_only_none_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.fork")
+    with pytest.raises(SandboxUnavailable, match="sandbox none"):
+        steer(WORKS, sandbox=None)
+    ours = Program(WORKS, planner="expert", trusted=True)
+    assert steer(ours, sandbox=None).sandbox["witnessed"] == "none"
 
 
 # Loops ----------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import __version__
-from ..errors import DiscipleError
+from ..errors import DiscipleError, ProgramError
 from . import check, demo, doctor, evaluate, interrupt, listing, report, steer
-from .console import examples, note
+from .console import examples, note, visible
 
 __all__ = ["EXIT_CODES", "app", "main", "run"]
 
@@ -132,7 +132,9 @@ def _run(args: list[str] | None) -> int:
         code = app(args, prog_name="disciple", standalone_mode=False)
     except DiscipleError as error:
         _debug()
-        note(f"error: {error}")
+        # A program's message stays on one line: it cannot go on with lines that pass for ours.
+        message = visible(str(error)) if isinstance(error, ProgramError) else str(error)
+        note(f"error: {message}")
         return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -158,4 +160,4 @@ def _run(args: list[str] | None) -> int:
 
 def _debug() -> None:
     if os.environ.get("DISCIPLE_DEBUG"):
-        traceback.print_exc()
+        note(traceback.format_exc())  # escaped: it holds messages of a program's exceptions

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,11 +19,12 @@ from ..trace.events import (
     AttemptStarted,
     Event,
     PlannerAnswered,
+    ProgramPrinted,
     RunFinished,
     RunStarted,
     StepDone,
 )
-from .console import errors, note, visible
+from .console import errors, escape, note, visible
 
 __all__ = ["Progress", "hush"]
 
@@ -33,8 +37,15 @@ def hush() -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")
 
 
+_MOST_PRINTED = 20_000
+"""Characters that a program may print onto the terminal, in all its runs."""
+
+
 class Progress:
-    """An observer of events that draws where a run stands.
+    """An observer of events that draws where a run stands, and shows what programs print.
+
+    While it is entered, what is printed goes to standard error: a program that runs in this process
+    (at the level ``none``) cannot get between the answer and its reader by accident.
 
     Args:
         follower: spec of the follower.
@@ -49,9 +60,17 @@ class Progress:
         self._head = "starting"
         self._status = ""
         self._best = ""
+        self._printed = 0
+        self._redirected = contextlib.redirect_stdout(_Lines(self._print))
         console = errors()
         self._live = (
-            Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._view)
+            Live(
+                console=console,
+                refresh_per_second=8,
+                transient=True,
+                redirect_stdout=False,
+                get_renderable=self._view,
+            )
             if console.is_terminal and not quiet
             else None
         )
@@ -59,6 +78,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
+        self._redirected.__enter__()
         return self
 
     def __exit__(
@@ -67,6 +87,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._redirected.__exit__(kind, error, trace)
         if self._live is not None:
             self._live.stop()
 
@@ -80,6 +101,8 @@ class Progress:
                 self._status = "loading the follower"
             case AttemptFailed():
                 self._say(f"program {event.attempt} failed: {visible(event.error)}")
+            case ProgramPrinted():
+                self._print(event.text)
             case RunStarted():
                 self._status = f"{event.sampler}, {event.n} particles"
             case StepDone():
@@ -95,12 +118,40 @@ class Progress:
         if self._quiet:
             return
         if self._live is not None:
-            self._live.console.print(Text(message))
+            self._live.console.print(Text(escape(message)))
         else:
             note(message)
+
+    def _print(self, text: str) -> None:
+        """Show lines that a program printed, so that they cannot pass for ours."""
+        left = _MOST_PRINTED - self._printed
+        self._printed += len(text)
+        if left <= 0:
+            return
+        for line in text[:left].split("\n"):
+            self._say(f"program: {visible(line)}")
+        if len(text) >= left:
+            self._say("(the program printed more than is shown here)")
 
     def _view(self) -> Group:
         seconds = time.monotonic() - self._started
         line = Text(f"{self._head} · {self._status} · {seconds:.0f} s", style="bold")
         best = Text(visible(self._best)[-300:], style="dim")
         return Group(line, best) if self._best else Group(line)
+
+
+class _Lines(io.TextIOBase):
+    """Standard output while a run goes on: whole lines are handed on, nothing is written."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+        self._line = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        if lines:
+            self._take("\n".join(lines))
+        return len(text)

@@ -22,7 +22,7 @@ __all__ = ["EXEC_EXAMPLES", "PLAN_EXAMPLES", "RUN_EXAMPLES", "exec_", "plan", "r
 RUN_EXAMPLES = (
     'disciple run "Please generate a sentence with exactly 82 characters."',
     'disciple run "Please generate a sentence with exactly 12 words." -n 16 --seed 7 --json',
-    'disciple run "Write a haiku about rain." --planner openai:gpt-4o --sandbox none',
+    'disciple run "Write a haiku about rain." --planner openai:gpt-4o',
     "disciple run - --verify 'python verify.py' < task.txt",
 )
 PLAN_EXAMPLES = (
@@ -30,8 +30,9 @@ PLAN_EXAMPLES = (
     'disciple plan "Write a haiku about rain." --planner openai:gpt-4o',
 )
 EXEC_EXAMPLES = (
-    "disciple exec twelve.py --sandbox none",
-    "disciple exec twelve.py --sandbox none --follower hf:./my-model --json",
+    "disciple exec twelve.py",
+    "disciple exec twelve.py --follower hf:./my-model --json",
+    "disciple exec mine.py --sandbox none  # a program that you wrote yourself",
 )
 
 TaskText = Annotated[
@@ -60,7 +61,13 @@ Verify = Annotated[
 ]
 Sandbox = Annotated[
     str | None,
-    typer.Option("--sandbox", help="none: run a program that is not ours with all your rights."),
+    typer.Option(
+        "--sandbox",
+        metavar="LEVEL",
+        help="landlock+seccomp (default), seccomp (for kernels without Landlock), process or none. "
+        "The last two are no boundary; at none a program has all your rights. "
+        "`disciple doctor` says what holds here.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress and no summary.")]

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..model.prefix import Prefix
 from ..model.requests import Follower, Score
 from ..sandbox import inprocess
 
@@ -78,7 +79,7 @@ async def _score_one(follower: Follower, prompt: str, text: str) -> tuple[Scored
     tokens = follower.vocabulary.encode(text)
     if not tokens:
         return ()
-    logs = await follower.ask(Score(follower.prompt(prompt), tokens))
+    logs = await follower.ask(Score(Prefix.of(follower.prompt(prompt)), tokens))
     scored, read = [], b""
     for token, log_prob in zip(tokens, logs, strict=True):
         start = _characters(read)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..model.prefix import Prefix
 from ..model.requests import Tokens
 from .chat import ChatPrompt
 from .hf import vocabulary_of
@@ -24,15 +25,15 @@ class GenlmBackend:
         self.lm = lm
         self.forwards = 0
 
-    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         """Next-token log-probabilities, float32, shape (contexts, vocabulary)."""
         self.forwards += 1
-        rows = await self.lm.batch_next_token_logprobs([list(c) for c in contexts])
+        rows = await self.lm.batch_next_token_logprobs([list(c.tokens) for c in contexts])
         return torch.as_tensor(rows).float().cpu()
 
-    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
         """Log-probabilities before each token of (context, tokens) pairs."""
-        prefixes = [(*c, *tokens[:i]) for c, tokens in pairs for i in range(len(tokens))]
+        prefixes = [c.extend(tokens[:i]) for c, tokens in pairs for i in range(len(tokens))]
         rows = await self.logits(prefixes)
         return list(torch.split(rows, [len(tokens) for _, tokens in pairs]))
 

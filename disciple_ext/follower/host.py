@@ -11,12 +11,13 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 
 from ..errors import DiscipleError, FollowerError
+from ..model.prefix import Prefix
 from ..model.requests import (
     Branch,
     Branched,
@@ -33,7 +34,10 @@ from ..model.requests import (
 from ..model.vocabulary import TokenMask, Vocabulary, intersect
 from . import drawing
 
-__all__ = ["Backend", "HostFollower"]
+__all__ = ["Backend", "Deliver", "HostFollower", "Waiting"]
+
+Deliver = Callable[[Reply, BaseException | None], None]
+"""Takes (reply, None), or (None, error); a service's reply may be None, too."""
 
 
 _EASY_ROUNDS = 16
@@ -51,19 +55,45 @@ class Backend(Protocol):
     max_context: int | None
     forwards: int
 
-    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         """Next-token logits of distinct contexts: float32, shape (contexts, vocabulary)."""
         ...
 
-    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
         """Logits before each token of (context, tokens) pairs: float32, (tokens, vocabulary)."""
         ...
 
 
-@dataclass
-class _Waiting:
-    request: Request
-    future: asyncio.Future[Any]
+class Waiting:
+    """A request that waits for its answer.
+
+    Attributes:
+        request: the request.
+        loop: the event loop in which it is answered.
+        over: whether it was answered or dropped.
+    """
+
+    def __init__(self, request: Request, deliver: Deliver) -> None:
+        self.request = request
+        self.loop = asyncio.get_running_loop()
+        self.over = False
+        self._deliver = deliver
+
+    def drop(self) -> None:
+        """Forget the request: nothing is delivered any more."""
+        self.over = True
+
+    def give(self, reply: Reply, error: BaseException | None = None) -> None:
+        """Deliver the answer, unless the request is over."""
+        if self.over:
+            return
+        self.over = True
+        try:
+            self._deliver(reply, error)
+        except Exception as failure:  # the others of the round still want their answers
+            self.loop.call_exception_handler(
+                {"message": "an answer could not be delivered", "exception": failure}
+            )
 
 
 class HostFollower:
@@ -72,7 +102,6 @@ class HostFollower:
     Attributes:
         name: spec it was loaded from.
         vocabulary: its tokens.
-        tokens: tokens drawn or scored so far, all runs together.
         computing: whether a batch is being answered at this moment.
     """
 
@@ -101,14 +130,14 @@ class HostFollower:
         self.backend = backend
         self.vocabulary = vocabulary
         self.name = name
-        self.tokens = 0
         self.computing = False
         self._prompt = prompt
         self._threads = threads
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[Waiting] = []
         self._flush: asyncio.Task[None] | None = None
-        self._rows: OrderedDict[tuple[Tokens, float], torch.Tensor] = OrderedDict()
+        self._rows: OrderedDict[tuple[Prefix, float], torch.Tensor] = OrderedDict()
         self._remembered = max(64, min(remembered, 2**27 // (4 * vocabulary.size)))
+        self._known_sound: WeakSet[Prefix] = WeakSet()
         self._masks = drawing.MaskCache()
         self.services: dict[str, Callable[[Any], Awaitable[Any]]] = {}
 
@@ -131,13 +160,44 @@ class HostFollower:
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request together with all others that wait."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(request, loop.create_future())
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def deliver(reply: Reply, error: BaseException | None) -> None:
+            if future.done():  # cancelled, and the asker has not run since
+                return
+            if error is None:
+                future.set_result(reply)
+            else:
+                future.set_exception(error)
+
+        waiting = self.submit(request, deliver)
+        try:
+            return await future
+        finally:
+            waiting.drop()
+
+    def submit(self, request: Request, deliver: Deliver) -> Waiting:
+        """Answer one request together with all others that wait, to a callback.
+
+        Args:
+            request: the request.
+            deliver: called once, in the loop's thread, when the round that answers the request
+                has computed it; never before this method returns. What it raises goes to the
+                loop's exception handler.
+
+        Returns:
+            The handle by which to drop the request.
+
+        Raises:
+            RuntimeError: no event loop is running.
+        """
+        waiting = Waiting(request, deliver)
+        loop = waiting.loop
         self._waiting.append(waiting)
         if self._flush is None or self._flush.done() or self._flush.get_loop() is not loop:
-            self._waiting = [w for w in self._waiting if w.future.get_loop() is loop]
+            self._waiting = [w for w in self._waiting if w.loop is loop]
             self._flush = loop.create_task(self._collect())
-        return await waiting.future
+        return waiting
 
     async def _collect(self) -> None:
         easy_rounds = 0
@@ -146,16 +206,18 @@ class HostFollower:
             while seen != len(self._waiting):  # until a pass over the loop adds no request
                 seen = len(self._waiting)
                 await asyncio.sleep(0)
-            batch = [w for w in self._waiting if not w.future.done() and self._sound(w)]
+            # Those who hear of an error at once may ask again: that is of the next round.
+            waiting, self._waiting = self._waiting, []
+            batch = [w for w in waiting if not w.over and self._sound(w)]
             # What needs no forward pass goes first: those who asked go on to their next request,
             # and the forward that follows serves all of them at once.
-            easy = [w for w in batch if self._known(w.request)]
+            easy = [w for w in batch if self.answers_at_once(w.request)]
             if easy and easy_rounds < _EASY_ROUNDS:
                 easy_rounds += 1
-                batch, self._waiting = easy, [w for w in batch if not self._known(w.request)]
+                self._waiting[:0] = [w for w in batch if not self.answers_at_once(w.request)]
+                batch = easy
             else:
                 easy_rounds = 0
-                self._waiting = []
             threads = torch.get_num_threads()
             self.computing = True
             try:
@@ -163,9 +225,8 @@ class HostFollower:
                     torch.set_num_threads(self._threads)
                 await self._answer(batch)
             except BaseException as error:
-                for waiting in batch:
-                    if not waiting.future.done():
-                        waiting.future.set_exception(_as_follower_error(error))
+                for w in batch:
+                    w.give(None, _as_follower_error(error))
                 if not isinstance(error, Exception):
                     raise
             finally:
@@ -173,7 +234,7 @@ class HostFollower:
                 if self._threads is not None:
                     torch.set_num_threads(threads)
 
-    async def _answer(self, good: list[_Waiting]) -> None:
+    async def _answer(self, good: list[Waiting]) -> None:
         await self._compute([w.request for w in good])
         for kind, answer in (
             (Draw, self._draw),
@@ -185,26 +246,25 @@ class HostFollower:
             if chosen:
                 replies: Any = answer([w.request for w in chosen])
                 for waiting, reply in zip(chosen, replies, strict=True):
-                    _give(waiting, reply)
+                    waiting.give(reply)
         scores = [w for w in good if isinstance(w.request, Score)]
         if scores:
             for waiting, logs in zip(
                 scores, await self._score([w.request for w in scores]), strict=True
             ):
-                _give(waiting, logs)
+                waiting.give(logs)
         calls = [w for w in good if isinstance(w.request, Call)]
         await asyncio.gather(*(self._call(w) for w in calls))
 
     # Each kind of request -----------------------------------------------------------------
 
     def _draw(self, requests: Sequence[Any]) -> list[Drawn]:
-        self.tokens += len(requests)
         q = torch.stack([self._row(r.proposal, r.temperature) for r in requests])
         masks = self._masks.stack([r.mask for r in requests], q)
         u = torch.tensor([r.u for r in requests], dtype=torch.float64, device=q.device)
         token, log_q, log_mass = drawing.draw(q, masks, u)
         log_p = log_q
-        if any(r.prior is not None and r.prior != r.proposal for r in requests):
+        if any(r.prior is not None and r.prior is not r.proposal for r in requests):
             p = torch.stack([self._row(r.prior or r.proposal, r.temperature) for r in requests])
             log_p = drawing.log_prob(p, token)
         columns = (x.tolist() for x in (token, log_q, log_mass, log_p))
@@ -248,20 +308,21 @@ class HostFollower:
         # A copy: the caller may write to its vector, and ours is remembered.
         return [self._row(r.context, r.temperature).cpu().numpy().copy() for r in requests]
 
-    async def _call(self, waiting: _Waiting) -> None:
+    async def _call(self, waiting: Waiting) -> None:
         request = waiting.request
         assert isinstance(request, Call)
         try:
-            _give(waiting, await self.services[request.name](request.payload))
+            reply = await self.services[request.name](request.payload)
         except Exception as error:  # a service is third-party code: it fails its caller alone
-            waiting.future.set_exception(_as_follower_error(error))
+            waiting.give(None, _as_follower_error(error))
+        else:
+            waiting.give(reply)
 
     async def _score(self, requests: Sequence[Any]) -> list[tuple[float, ...]]:
         pairs = list(dict.fromkeys((r.context, r.tokens) for r in requests if len(r.tokens) > 1))
         known = dict(zip(pairs, await self.backend.score(pairs), strict=True)) if pairs else {}
         replies = []
         for r in requests:
-            self.tokens += len(r.tokens)
             if len(r.tokens) == 1:
                 rows = self._row(r.context, r.temperature)[None]
             else:
@@ -274,7 +335,7 @@ class HostFollower:
 
     async def _compute(self, requests: Sequence[Request]) -> None:
         """Make the backend compute every distribution of this round that is not remembered."""
-        needed: dict[tuple[Tokens, float], None] = {}
+        needed: dict[tuple[Prefix, float], None] = {}
         for request in requests:
             for context in _contexts(request):
                 needed[(context, request.temperature)] = None  # type: ignore[union-attr]
@@ -294,40 +355,43 @@ class HostFollower:
         while len(self._rows) > max(self._remembered, len(needed)):
             self._rows.popitem(last=False)
 
-    def _sound(self, waiting: _Waiting) -> bool:
+    def _sound(self, waiting: Waiting) -> bool:
         """Whether a request can be answered at all; one that cannot fails alone."""
         try:
             problem = self._problem(waiting.request)
-        except Exception as error:  # a context that is no tuple of ints, say
+        except Exception as error:  # tokens that are no integers, say
             problem = f"the request is malformed: {type(error).__name__}: {error}"
         if problem is not None:
-            waiting.future.set_exception(FollowerError(problem))
+            waiting.give(None, FollowerError(problem))
         return problem is None
 
-    def _known(self, request: Request) -> bool:
+    def answers_at_once(self, request: Request) -> bool:
         """Whether a request can be answered without a forward pass."""
         if isinstance(request, Call) or (isinstance(request, Score) and len(request.tokens) > 1):
             return False
         temperature = request.temperature
         return all((context, temperature) in self._rows for context in _contexts(request))
 
-    def _row(self, context: Tokens, temperature: float) -> torch.Tensor:
+    def _row(self, context: Prefix, temperature: float) -> torch.Tensor:
         return self._rows[(context, temperature)]
 
     def _problem(self, request: Request) -> str | None:
         if isinstance(request, Call):
             known = sorted(self.services)
             return None if request.name in known else f"no service {request.name!r}; known: {known}"
-        contexts = [*_contexts(request)]
         if isinstance(request, Score):
-            contexts.append((*request.context, *request.tokens))
-        size, longest = self.vocabulary.size, self.backend.max_context
+            if not isinstance(request.tokens, tuple) or not request.tokens:
+                return "the tokens to score must be a tuple of token ids, and at least one"
+            contexts = [request.context]
+            if isinstance(request.context, Prefix):
+                contexts.append(request.context.extend(request.tokens))
+        else:
+            contexts = _contexts(request)
         for context in contexts:
-            hash(context)  # contexts are keys: a list is refused here
-            if not context or min(context) < 0 or max(context) >= size:
-                return f"a context must be token ids from 0 to {size - 1}, and at least one"
-            if longest is not None and len(context) > longest:
-                return f"the context has {len(context)} tokens; the model takes {longest}"
+            problem = self._problem_of(context)
+            if problem is not None:
+                return problem
+        size = self.vocabulary.size
         if not request.temperature > 0:
             return f"the temperature must be above 0, not {request.temperature}"
         for name in ("mask", "given", "pending"):
@@ -336,14 +400,32 @@ class HostFollower:
                 return f"a mask has {len(mask.array)} entries; the vocabulary has {size}"
         return None
 
+    def _problem_of(self, context: Prefix) -> str | None:
+        if not isinstance(context, Prefix):
+            return f"a context must be a Prefix, not {type(context).__name__}"
+        size, longest = self.vocabulary.size, self.backend.max_context
+        node = context
+        # Only what is new since a context that was looked at before.
+        while node is not Prefix.ROOT and node not in self._known_sound:
+            if node.parent is None or not 0 <= node.token < size:
+                return f"a context must be token ids from 0 to {size - 1}"
+            node = node.parent
+        if context is Prefix.ROOT:
+            return "a context must have at least one token"
+        if longest is not None and len(context) > longest:
+            return f"the context has {len(context)} tokens; the model takes {longest}"
+        self._known_sound.add(context)
+        return None
 
-def _contexts(request: Request) -> tuple[Tokens, ...]:
+
+def _contexts(request: Request) -> list[Prefix]:
+    """The contexts whose next-token distribution the answer needs."""
     if isinstance(request, Draw | Branch):
         prior = request.prior
-        return (request.proposal,) if prior is None else (request.proposal, prior)
+        return [request.proposal] if prior is None else [request.proposal, prior]
     if isinstance(request, Score):
-        return (request.context,) if len(request.tokens) == 1 else ()
-    return (request.context,) if isinstance(request, Mass | LogProbs) else ()
+        return [request.context] if len(request.tokens) == 1 else []
+    return [request.context] if isinstance(request, Mass | LogProbs) else []
 
 
 def _branch_value(u: float, log_in: float, log_out: float) -> bool:
@@ -355,11 +437,6 @@ def _branch_value(u: float, log_in: float, log_out: float) -> bool:
 
 def _outcome(mask: TokenMask, given: TokenMask | None) -> TokenMask:
     return mask if given is None else intersect(mask, given)
-
-
-def _give(waiting: _Waiting, reply: Reply) -> None:
-    if not waiting.future.done():
-        waiting.future.set_result(reply)
 
 
 def _as_follower_error(error: BaseException) -> BaseException:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from transformers import Cache
 
+from ..model.prefix import Prefix
 from ..model.requests import Tokens
 
 __all__ = ["KVBackend", "PlainBackend"]
@@ -22,45 +23,51 @@ __all__ = ["KVBackend", "PlainBackend"]
 
 @dataclass
 class _Row:
-    """One context to evaluate: ``new`` tokens after ``known`` that the slot already holds."""
+    """One context to evaluate, whose tokens up to ``known`` the slot already holds."""
 
-    context: Tokens
+    context: Prefix
     slot: int
-    known: int
+    known: Prefix
 
     @property
-    def new(self) -> Tokens:
-        return self.context[self.known :]
+    def fresh(self) -> int:
+        """Number of tokens to evaluate."""
+        return len(self.context) - len(self.known)
 
 
 @dataclass
 class _Slots:
-    """Which context each slot holds, and where each known prefix lies."""
+    """Which context each slot holds, and in which slot each known prefix lies."""
 
-    tips: dict[int, Tokens] = field(default_factory=dict)
-    where: dict[Tokens, int] = field(default_factory=dict)
+    tips: dict[int, Prefix] = field(default_factory=dict)
+    where: dict[Prefix, int] = field(default_factory=dict)
 
-    def find(self, context: Tokens) -> tuple[int | None, int]:
-        """The slot with the longest known proper prefix of ``context``, and its length."""
-        for known in range(len(context) - 1, 0, -1):
-            slot = self.where.get(context[:known])
+    def find(self, context: Prefix) -> tuple[int | None, Prefix]:
+        """The slot with the longest known proper prefix of ``context``, and that prefix."""
+        node = context.parent
+        while node is not None:
+            slot = self.where.get(node)
             if slot is not None:
-                return slot, known
-        return None, 0
+                return slot, node
+            node = node.parent
+        return None, Prefix.ROOT
 
-    def hold(self, slot: int, context: Tokens, known: int) -> None:
-        """``slot`` now holds ``context``, of which it shares ``known`` tokens with another."""
+    def hold(self, slot: int, context: Prefix, known: Prefix) -> None:
+        """``slot`` now holds ``context``, of which it shares ``known`` with another."""
         self.tips.pop(slot, None)
         self.tips[slot] = context
-        for end in range(known + 1, len(context) + 1):
-            self.where.setdefault(context[:end], slot)
+        node: Prefix | None = context
+        while node is not None and node is not known:
+            self.where.setdefault(node, slot)
+            node = node.parent
 
     def forget(self, slot: int) -> None:
         """Free the slot: its prefixes are known no more."""
-        context = self.tips.pop(slot, ())
-        for end in range(1, len(context) + 1):
-            if self.where.get(context[:end]) == slot:
-                del self.where[context[:end]]
+        node = self.tips.pop(slot, None)
+        while node is not None:
+            if self.where.get(node) == slot:
+                del self.where[node]
+            node = node.parent
 
 
 class _SlotCache(Cache):  # type: ignore[misc]
@@ -87,10 +94,9 @@ class _SlotCache(Cache):  # type: ignore[misc]
         column: list[int] = []
         position: list[int] = []
         for i, r in enumerate(rows):
-            new = len(r.context) - r.known
-            row += [i] * new
-            column += range(width - new, width)
-            position += range(r.known, len(r.context))
+            row += [i] * r.fresh
+            column += range(width - r.fresh, width)
+            position += range(len(r.known), len(r.context))
         self.row, self.column, self.position = (
             torch.tensor(x, device=device) for x in (row, column, position)
         )
@@ -161,7 +167,7 @@ class KVBackend:
         self._slots = _Slots()
         self._cache = _SlotCache()
 
-    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         """Next-token logits, float32, shape (contexts, vocabulary)."""
         out = [
             self._evaluate(contexts[i : i + self._rows])
@@ -169,7 +175,7 @@ class KVBackend:
         ]
         return torch.cat(out) if len(out) > 1 else out[0]
 
-    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
         """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
         out: list[torch.Tensor] = []
         for i in range(0, len(pairs), self._rows):
@@ -177,23 +183,25 @@ class KVBackend:
         return out
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _score(self, group: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
-        rows = self._place([(*context, *tokens[:-1]) for context, tokens in group])
+    def _score(self, group: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
+        rows = self._place([context.extend(tokens[:-1]) for context, tokens in group])
         for row, (context, _) in zip(rows, group, strict=True):
             # The logits before the first token need its context's last one evaluated again.
-            row.known = min(row.known, len(context) - 1)
+            if len(row.known) >= len(context):
+                assert context.parent is not None
+                row.known = context.parent
         logits = self._forward(rows, keep=max(len(tokens) for _, tokens in group))
         for row in rows:
             self._slots.hold(row.slot, row.context, row.known)
         return [x[-len(tokens) :] for x, (_, tokens) in zip(logits, group, strict=True)]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _evaluate(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+    def _evaluate(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         rows = self._place(contexts)
         out: torch.Tensor | None = None
         # Single tokens and longer runs apart: padding the former to the latter wastes work.
-        short = [i for i, r in enumerate(rows) if len(r.new) == 1]
-        long = [i for i, r in enumerate(rows) if len(r.new) > 1]
+        short = [i for i, r in enumerate(rows) if r.fresh == 1]
+        long = [i for i, r in enumerate(rows) if r.fresh > 1]
         for group in (short, long):
             if group:
                 group.sort(key=lambda i: rows[i].slot)
@@ -206,7 +214,7 @@ class KVBackend:
             self._slots.hold(row.slot, row.context, row.known)
         return out
 
-    def _place(self, contexts: Sequence[Tokens]) -> list[_Row]:
+    def _place(self, contexts: Sequence[Prefix]) -> list[_Row]:
         """Give every context a slot that holds all it can of it already."""
         self._reserve(len(contexts), max(len(c) for c in contexts))
         rows: list[_Row] = []
@@ -215,11 +223,11 @@ class KVBackend:
         found = [self._slots.find(c) for c in contexts]
         sources = {slot for slot, _ in found if slot is not None}
         for context, (slot, known) in zip(contexts, found, strict=True):
-            at_tip = slot is not None and len(self._slots.tips[slot]) == known
+            at_tip = slot is not None and self._slots.tips[slot] is known
             if slot is None or not at_tip or slot in used:
                 fresh = self._free(sources | used)
                 if slot is not None:
-                    copies.append((slot, fresh, known))
+                    copies.append((slot, fresh, len(known)))
                 slot = fresh
             used.add(slot)
             rows.append(_Row(context, slot, known))
@@ -261,13 +269,13 @@ class KVBackend:
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _forward(self, rows: Sequence[_Row], keep: int = 1) -> torch.Tensor:
         """Logits of the last ``keep`` positions: float32, shape (rows, keep, vocabulary)."""
-        width = max(len(r.new) for r in rows)
+        width = max(r.fresh for r in rows)
         length = max(len(r.context) for r in rows)
         self._cache.plan(rows, width, length, self.device)
         ids = torch.zeros((len(rows), width), dtype=torch.long)
         first = torch.empty((len(rows), 1), dtype=torch.long)
         for i, row in enumerate(rows):
-            ids[i, width - len(row.new) :] = torch.tensor(row.new)
+            ids[i, width - row.fresh :] = torch.tensor(row.context.after(row.known))
             first[i] = len(row.context) - width
         positions = (first + torch.arange(width)).clamp(min=0)  # of padding: harmless, unread
         allowed = torch.arange(length) <= positions[:, :, None]
@@ -296,16 +304,16 @@ class PlainBackend:
         self.max_context: int | None = getattr(config, "max_position_embeddings", None)
         self.forwards = 0
 
-    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         """Next-token logits, float32, shape (contexts, vocabulary)."""
         out: list[torch.Tensor] = []
         for context in contexts:
-            out.append(self._whole(context)[-1])
+            out.append(self._whole(context.tokens)[-1])
         return torch.stack(out)
 
-    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
         """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
-        return [self._whole((*c, *tokens[:-1]))[-len(tokens) :] for c, tokens in pairs]
+        return [self._whole((*c.tokens, *tokens[:-1]))[-len(tokens) :] for c, tokens in pairs]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _whole(self, context: Tokens) -> torch.Tensor:

@@ -11,7 +11,7 @@ import copy
 import functools
 import math
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +100,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     @property
     def words(self) -> list[str]:
         """The words of the text so far, as every mask and check counts them."""
-        return units.words(self.text)
+        return list(_words(self.text))
 
     @property
     def random(self) -> Stream:
@@ -128,8 +128,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         mask = self._allowed(support)
         drawn = await ctx.follower.ask(
             Draw(
-                ctx.ids,
-                prior.ids if prior is not None else None,
+                ctx.prefix,
+                prior.prefix if prior is not None else None,
                 mask,
                 self.random.random(),
                 ctx.temp,
@@ -144,8 +144,12 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         self._append(drawn.token)
         return ctx.token(drawn.token)
 
-    async def wants(self, chars: str) -> bool:
-        """Is the next token one of these marks? A draw, weight corrected, pending."""
+    async def wants(self, chars: str | Iterable[str]) -> bool:
+        """Is the next token one of these marks? A draw, weight corrected, pending.
+
+        Args:
+            chars: marks of one character each as a string, or the texts of whole tokens.
+        """
         vocabulary = self.context.follower.vocabulary
         return await self._branch(marks(vocabulary, chars), self._allowed(vocabulary.text_mask))
 
@@ -161,8 +165,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool:
         ctx, prior = self.context, self.prior
         request = Branch(
-            ctx.ids,
-            prior.ids if prior is not None else None,
+            ctx.prefix,
+            prior.prefix if prior is not None else None,
             mask,
             given,
             ctx.pending,
@@ -192,7 +196,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     async def _observe_tokens(self, tokens: Tokens, cause: str) -> None:
         self._room_for(len(tokens))
         scored = self.prior or self.context
-        logs = await scored.follower.ask(Score(scored.ids, tokens, scored.temp))
+        logs = await scored.follower.ask(Score(scored.prefix, tokens, scored.temp))
         for token, log_p in zip(tokens, logs, strict=True):
             allowed = self._allowed(None)
             if allowed is not None and token not in allowed:
@@ -239,7 +243,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     async def _observe_mask(self, mask: TokenMask) -> None:
         scored = self.prior or self.context
         both = mask if scored.pending is None else intersect(scored.pending, mask)
-        log_mass = await scored.follower.ask(Mass(scored.ids, both, scored.temp))
+        log_mass = await scored.follower.ask(Mass(scored.prefix, both, scored.temp))
         if log_mass == -math.inf:
             self._die_of_mask(mask)
         self._charge("observe", log_mass - scored.log_pending)
@@ -256,7 +260,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             mask = dist.mask if x else ~dist.mask
             scored = self.prior or self.context
             both = mask if scored.pending is None else intersect(scored.pending, mask)
-            self._narrow(mask, await scored.follower.ask(Mass(scored.ids, both, scored.temp)))
+            self._narrow(mask, await scored.follower.ask(Mass(scored.prefix, both, scored.temp)))
         return x
 
     async def new_context(self, prompt: str, temp: float = 1.0) -> FollowerContext:
@@ -273,7 +277,6 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         """
         if self.prior is None:
             self.prior = copy.copy(self.context)
-            self.prior.generated = list(self.context.generated)
         self.hint_text = text
         self.context.prompt = self.context.follower.prompt(
             self.context.user, f"Note to self: {text}" if text else ""
@@ -373,8 +376,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             self._die("max_tokens", f"the text needs more than max_tokens={self.max_tokens} tokens")
         longest = self.context.follower.max_context
         if longest is not None:
-            prompts = [len(c.prompt) for c in (self.context, self.prior) if c is not None]
-            if max(prompts) + self.context.token_count + tokens > longest:
+            lengths = [len(c.prefix) for c in (self.context, self.prior) if c is not None]
+            if max(lengths) + tokens > longest:
                 self._die("max_tokens", f"prompt and text need more than the model's {longest}")
 
     def _die_of_mask(self, support: TokenMask | None, what: str = "") -> None:
@@ -402,6 +405,11 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         for name, value in self.__dict__.items():
             setattr(clone, name, value if name in immutable else copy.deepcopy(value, memo))
         return clone
+
+
+@functools.lru_cache(maxsize=256)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(units.words(text))
 
 
 def _stoppable(step: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

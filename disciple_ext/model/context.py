@@ -2,7 +2,7 @@
 
 A drop-in for LLaMPPL's ``LMContext``: ``next_token()`` and ``mask_dist()`` are LLaMPPL
 distributions, so a plain ``llamppl.Model`` can use it. The logits stay with the follower; a
-context is a few lists, and copying one is cheap.
+context is a few values that its copies share.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from llamppl.distributions.distribution import Distribution
 from llamppl.distributions.lmcontext import LMContext
 from numpy.typing import NDArray
 
+from .prefix import Prefix
 from .requests import Branch, Draw, Follower, LogProbs, Mass, Score, Tokens
 from .stream import Stream
-from .vocabulary import TokenMask, from_ids, intersect
+from .vocabulary import TokenMask, from_ids, intersect, unfinished
 
 __all__ = ["FollowerContext", "MaskDist", "NextToken", "Token"]
 
@@ -58,8 +59,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
 
     Attributes:
         follower: the model.
-        prompt: token ids of the prompt.
-        generated: token ids after the prompt, forced ones and a drawn end of text included.
+        prefix: the prompt and everything after it, as requests name it.
         temp: temperature of every request.
         pending: tokens not ruled out by mask draws that no token has consumed yet, or None.
         log_pending: log of this context's own mass of ``pending`` (0 where it is None).
@@ -83,9 +83,11 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
             random: stream of the draws; a fixed one where it is None.
         """
         self.follower = follower
-        self.prompt: Tokens = follower.prompt(prompt) if isinstance(prompt, str) else prompt
         self.user = prompt if isinstance(prompt, str) else ""
-        self.generated: list[int] = []
+        self._start = Prefix.of(follower.prompt(prompt) if isinstance(prompt, str) else prompt)
+        self.prefix = self._start
+        # The text of the tokens up to a node, and the bytes at its end that are no text yet.
+        self._decoded = (self._start, "", b"")
         self.temp = temp
         self.pending: TokenMask | None = None
         self.log_pending = 0.0
@@ -101,17 +103,29 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
     @property
     def tokens(self) -> list[int]:
         """Token ids of the prompt and of everything after it (a copy)."""
-        return [*self.prompt, *self.generated]
+        return list(self.prefix.tokens)
 
     @property
     def token_count(self) -> int:
         """Tokens after the prompt."""
-        return len(self.generated)
+        return len(self.prefix) - len(self._start)
 
     @property
-    def ids(self) -> Tokens:
-        """Token ids of the whole context, as requests carry them."""
-        return (*self.prompt, *self.generated)
+    def generated(self) -> list[int]:
+        """Token ids after the prompt, forced ones and a drawn end of text included (a copy)."""
+        return list(self.prefix.after(self._start))
+
+    @property
+    def prompt(self) -> Tokens:
+        """Token ids of the prompt; setting them puts another prompt before the same text."""
+        return self._start.tokens
+
+    @prompt.setter
+    def prompt(self, tokens: Tokens) -> None:
+        generated = self.generated
+        self._start = Prefix.of(tokens)
+        self.prefix = self._start.extend(generated)
+        self._decoded = (self._start, "", b"")
 
     def next_token(self) -> NextToken:
         """Distribution of the next token, end of text included."""
@@ -125,12 +139,18 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         return MaskDist(self, mask)
 
     def __str__(self) -> str:
-        return self.follower.vocabulary.decode(self.generated)
+        node, text, rest = self._decoded
+        if node is not self.prefix:
+            tokens = self.follower.vocabulary.tokens
+            data = rest + b"".join(tokens[i] for i in self.prefix.after(node))
+            rest = unfinished(data)
+            text += data[: len(data) - len(rest)].decode("utf-8", errors="replace")
+            self._decoded = (self.prefix, text, rest)
+        return text
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FollowerContext:
         clone = memo[id(self)] = type(self).__new__(type(self))
         clone.__dict__.update(self.__dict__)
-        clone.generated = list(self.generated)
         clone.random = (
             self.random.__deepcopy__(memo) if id(self.random) not in memo else memo[id(self.random)]
         )
@@ -148,7 +168,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
 
     def append(self, token: int) -> None:
         """Add a token; whatever was pending is consumed by it."""
-        self.generated.append(token)
+        self.prefix = self.prefix.then(token)
         self.pending, self.log_pending = None, 0.0
 
     def narrow(self, mask: TokenMask, log_mass: float) -> None:
@@ -162,7 +182,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         Pending masks are not applied. Ask for it only where a mask will not do: it copies a
         vector of the vocabulary's size.
         """
-        vector: NDArray[np.float32] = await self.follower.ask(LogProbs(self.ids, self.temp))
+        vector: NDArray[np.float32] = await self.follower.ask(LogProbs(self.prefix, self.temp))
         return vector
 
     def coerce(self, mask: AbstractSet[int]) -> TokenMask:
@@ -187,7 +207,7 @@ class NextToken(Distribution):  # type: ignore[misc]
         """Draw a token; its log-probability is given what was pending."""
         ctx = self.ctx
         drawn = await ctx.follower.ask(
-            Draw(ctx.ids, None, ctx.drawable, ctx.random.random(), ctx.temp)
+            Draw(ctx.prefix, None, ctx.drawable, ctx.random.random(), ctx.temp)
         )
         if drawn.token < 0:
             raise ValueError("what is pending rules out every token of this context")
@@ -200,7 +220,7 @@ class NextToken(Distribution):  # type: ignore[misc]
         if ctx.pending is not None and token not in ctx.pending:
             ctx.append(token)
             return -math.inf
-        (log_p,) = await ctx.follower.ask(Score(ctx.ids, (token,), ctx.temp))
+        (log_p,) = await ctx.follower.ask(Score(ctx.prefix, (token,), ctx.temp))
         log_p -= ctx.log_pending
         ctx.append(token)
         return float(log_p)
@@ -217,7 +237,7 @@ class MaskDist(Distribution):  # type: ignore[misc]
         """Draw the outcome; its log-probability is given what was pending."""
         ctx = self.ctx
         request = Branch(
-            ctx.ids, None, self.mask, ctx.drawable, ctx.pending, ctx.random.random(), ctx.temp
+            ctx.prefix, None, self.mask, ctx.drawable, ctx.pending, ctx.random.random(), ctx.temp
         )
         branched = await ctx.follower.ask(request)
         ctx.narrow(self.mask if branched.value else ~self.mask, branched.log_p)
@@ -229,7 +249,7 @@ class MaskDist(Distribution):  # type: ignore[misc]
         mask = self.mask if v else ~self.mask
         before = ctx.log_pending
         both = mask if ctx.pending is None else intersect(ctx.pending, mask)
-        log_mass = float(await ctx.follower.ask(Mass(ctx.ids, both, ctx.temp)))
+        log_mass = float(await ctx.follower.ask(Mass(ctx.prefix, both, ctx.temp)))
         ctx.narrow(mask, log_mass)
         return log_mass - before
 

@@ -252,8 +252,8 @@ class ChoiceMask(Mask):
 # Token masks that masks and units share -----------------------------------------------------
 
 
-def marks(vocabulary: Vocabulary, chars: str) -> TokenMask:
-    """Tokens that are exactly one of ``chars``."""
+def marks(vocabulary: Vocabulary, chars: str | Iterable[str]) -> TokenMask:
+    """Tokens whose whole text is one of ``chars``: of its characters, where it is a string."""
     allowed = frozenset(chars)
     return vocabulary.where(("marks", allowed), f"one of {chars}", lambda text: text in allowed)
 

@@ -1,9 +1,9 @@
 """The follower protocol: what a program may ask of a language model, and what comes back.
 
-Requests are small frozen records of token ids, floats and masks, so that they cross a process
-boundary unchanged. They are stateless: each names its whole context, and the host finds what it
-has computed before. Requests that wait at the same time are evaluated as one batch. All
-log-probabilities are natural logs.
+Requests are small frozen records of contexts, floats and masks. They are stateless: each names
+its whole context, by one prefix node, and the host finds what it has computed before. A node is
+its parent and one token, so a request costs the same however long the text is. Requests that wait
+at the same time are evaluated as one batch. All log-probabilities are natural logs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from .prefix import Prefix
 from .vocabulary import TokenMask, Vocabulary
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 Tokens = tuple[int, ...]
+"""Token ids that are no context: of a prompt, or of a text to score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,15 @@ class Draw:
     """Draw the next token of ``proposal`` under ``mask``, by inverse CDF at ``u``.
 
     Attributes:
-        proposal: token ids of the context to draw from.
-        prior: token ids of the context to score the drawn token in, or None for the same.
+        proposal: the context to draw from.
+        prior: the context to score the drawn token in, or None for the same.
         mask: tokens that may be drawn, or None for all.
         u: uniform in [0, 1), from the particle's own counter-based stream.
         temperature: divides the logits of both contexts.
     """
 
-    proposal: Tokens
-    prior: Tokens | None
+    proposal: Prefix
+    prior: Prefix | None
     mask: TokenMask | None
     u: float
     temperature: float = 1.0
@@ -75,8 +77,8 @@ class Branch:
     """Is the next token in ``mask``? A draw from the proposal given ``given``.
 
     Attributes:
-        proposal: token ids of the context to draw from.
-        prior: token ids of the context to correct with, or None for the same.
+        proposal: the context to draw from.
+        prior: the context to correct with, or None for the same.
         mask: the tokens asked about.
         given: tokens not ruled out under the proposal (masks in force and pending), or None.
         pending: tokens not ruled out by earlier branches, for the prior, or None.
@@ -84,8 +86,8 @@ class Branch:
         temperature: divides the logits of both contexts.
     """
 
-    proposal: Tokens
-    prior: Tokens | None
+    proposal: Prefix
+    prior: Prefix | None
     mask: TokenMask
     given: TokenMask | None
     pending: TokenMask | None
@@ -114,7 +116,7 @@ class Branched:
 class Mass:
     """Log of the next-token mass of ``mask`` in ``context``; answered by a float."""
 
-    context: Tokens
+    context: Prefix
     mask: TokenMask
     temperature: float = 1.0
 
@@ -123,7 +125,7 @@ class Mass:
 class Score:
     """Log-probabilities of ``tokens`` after ``context``; answered by a tuple of floats."""
 
-    context: Tokens
+    context: Prefix
     tokens: Tokens
     temperature: float = 1.0
 
@@ -132,7 +134,7 @@ class Score:
 class LogProbs:
     """The whole next-token distribution; answered by a float32 array of shape (vocabulary,)."""
 
-    context: Tokens
+    context: Prefix
     temperature: float = 1.0
 
 

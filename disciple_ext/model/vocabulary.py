@@ -6,10 +6,13 @@ on the hot path. This module needs numpy only, so that it also loads inside the 
 
 from __future__ import annotations
 
+import base64
 import codecs
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +157,25 @@ class Vocabulary:
 
     def __deepcopy__(self, memo: object) -> Vocabulary:
         return self  # immutable but for its caches
+
+    def to_dict(self) -> dict[str, Any]:
+        """The vocabulary as JSON-safe data, without its way to encode."""
+        known = self.tokens[: self._n_tokenizer]
+        return {
+            "blob": base64.b64encode(b"".join(known)).decode(),
+            "ends": list(accumulate(map(len, known))),
+            "eos": sorted(self.eos),
+            "special": sorted(self.special),
+            "size": self.size,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], encode: Callable[[str], Sequence[int]]) -> Vocabulary:
+        """A vocabulary from what :meth:`to_dict` gave."""
+        blob, ends = base64.b64decode(data["blob"]), data["ends"]
+        tokens = [blob[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        eos, special, size = data["eos"], data["special"], data["size"]
+        return cls(tokens, eos=eos, special=special, encode=encode, size=size)
 
     # Masks ---------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ is a draw like any other ("does the next token continue it?"), so the weights st
 
 from __future__ import annotations
 
+import itertools
 import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from . import units
 from .masks import PunctuationMask, avoid_words, marks
 from .vocabulary import TokenMask, Vocabulary, from_ids, intersect
 
-__all__ = ["WordMethods"]
+__all__ = ["WordMethods", "warm"]
 
 LONGEST_WORD = 20
 """Letters after which a word is ended: beyond it small models write debris."""
@@ -42,7 +43,7 @@ class WordMethods:
         async def _draw(self, support: TokenMask | None) -> Token: ...
         async def _observe_mask(self, mask: TokenMask) -> None: ...
         async def next_token(self) -> Token: ...  # noqa: D102
-        async def wants(self, chars: str) -> bool: ...  # noqa: D102
+        async def wants(self, chars: str | Iterable[str]) -> bool: ...  # noqa: D102
 
     async def wants_word(self, word: str) -> bool:
         """Does the next token begin this word? A draw, weight corrected, pending.
@@ -217,3 +218,15 @@ def _without(
         return array
 
     return vocabulary.mask(("without", start, banned), start.name, build)
+
+
+def warm(vocabulary: Vocabulary) -> None:
+    """Build the masks that nearly every program uses, so that forked workers share them."""
+    vocabulary.max_chars(0)
+    letters(vocabulary)
+    for spaced, capital in itertools.product((False, True), repeat=2):
+        _starts(vocabulary, spaced, LONGEST_WORD, capital)
+    for room in range(LONGEST_WORD + 1):
+        _continues(vocabulary, room)
+    # Cached properties, built by being read.
+    _ = vocabulary.text_mask, vocabulary.eos_mask, vocabulary.exists, vocabulary.by_lower

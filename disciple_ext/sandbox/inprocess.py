@@ -1,8 +1,8 @@
-"""Run programs in this process: the level ``none``, and the package's own programs.
+"""The loop that all runs share, and programs that run on it themselves (the level ``none``).
 
-All runs share one event loop in one background thread, so that they work from notebooks and
-threads alike and their requests share batches. A watchdog holds each run to its deadline, even
-inside ``while True: pass``; a loop in C code is beyond it. This is no security boundary.
+One event loop in one background thread: runs work from notebooks and threads alike, and their
+requests share batches. At the level ``none`` a watchdog holds each run to its deadline, even
+inside ``while True: pass``; a loop in C code is beyond it. That level is no security boundary.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["PATIENCE", "Deadline", "abandon", "start"]
+__all__ = ["PATIENCE", "Deadline", "abandon", "start", "submit"]
 
 T = TypeVar("T")
 
@@ -69,21 +69,22 @@ _lock = threading.Lock()
 _shared: _Loop | None = None
 
 
+def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start work of the host's own on the shared loop; cancelling the future cancels it."""
+    return asyncio.run_coroutine_threadsafe(work, _the_loop().loop)
+
+
 def start(
     work: Coroutine[Any, Any, T], deadline: float, busy: Callable[[], bool] = lambda: False
 ) -> Future[T]:
-    """Start a run on the shared loop; cancelling the future cancels the run.
+    """Start a run of a program on the shared loop; cancelling the future cancels the run.
 
     Args:
         work: the run.
         deadline: ``time.monotonic()`` after which a program that hangs is interrupted.
         busy: whether the host's own code, not a program, keeps the loop from answering.
     """
-    global _shared
-    with _lock:
-        if _shared is None or not _shared.thread.is_alive():
-            _shared = _Loop()
-        loop = _shared
+    loop = _the_loop()
     over = threading.Event()
     future = asyncio.run_coroutine_threadsafe(work, loop.loop)
     future.add_done_callback(lambda _: over.set())
@@ -92,6 +93,14 @@ def start(
     )
     watchdog.start()
     return future
+
+
+def _the_loop() -> _Loop:
+    global _shared
+    with _lock:
+        if _shared is None or not _shared.thread.is_alive():
+            _shared = _Loop()
+        return _shared
 
 
 def abandon() -> None:

@@ -48,6 +48,25 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_ADVICE: dict[type[BaseException], str] = {
+    PermissionError: " (a program may use no files, network or processes)",
+    MemoryError: "the program used up its memory",
+}
+_LONGEST_MESSAGE = 2000
+"""Characters of an exception's message that are kept."""
+
+
+def said(error: BaseException) -> str:
+    """An exception's message, cut where it is long; its ``__str__`` may be the program's own."""
+    try:
+        message = str.__str__(str(error))
+    except BaseException as inner:
+        return f"(its message cannot be had: {type(inner).__name__})"
+    if len(message) > _LONGEST_MESSAGE:
+        return f"{message[:_LONGEST_MESSAGE]}... ({len(message)} characters)"
+    return message
+
+
 def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
     """Run a program's source and return its ``InferenceModel``.
 
@@ -101,7 +120,7 @@ def crash(
         code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         shown.append(f"  line {number}, in {frame.name}\n    {code}")
     line = frames[-1].lineno if frames else None
-    what = f"{type(error).__name__}: {error}"
+    what = f"{type(error).__name__}: {said(error)}{_ADVICE.get(type(error), '')}"
     where = f"in line {line}" if line else "outside its own lines"
     at = f", particle {particle}, step {step}" if particle is not None else ""
     return ProgramCrashed(

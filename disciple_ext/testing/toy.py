@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..follower.host import HostFollower
+from ..model.prefix import Prefix
 from ..model.requests import Tokens
 from ..model.vocabulary import Vocabulary
 
@@ -62,7 +63,7 @@ class ToyFollower(HostFollower):
         self.pieces: Pieces = (*texts, *rest, "<prompt>")
         self._distribute = distribution
         self._asked: list[str] = []
-        self._table: dict[Tokens, Floats] = {}
+        self._table: dict[Prefix, Floats] = {}
         n = len(texts)
         vocabulary = Vocabulary(
             [p.encode() if isinstance(p, str) else p for p in self.pieces],
@@ -89,7 +90,7 @@ class ToyFollower(HostFollower):
     def probabilities(self, prompt: str, text: Iterable[Piece] = (), hint: str = "") -> Floats:
         """Probability of every id after a prompt and text tokens, shape (vocabulary,)."""
         ids = tuple(self.pieces.index(piece) for piece in text)
-        return self._row_of((*self.prompt(prompt, hint), *ids))
+        return self._row_of(Prefix.of((*self.prompt(prompt, hint), *ids)))
 
     def _prompt_ids(self, user: str, hint: str) -> Tokens:
         text = f"{user}\n{hint}" if hint else user
@@ -97,13 +98,13 @@ class ToyFollower(HostFollower):
             self._asked.append(text)
         return (len(self.pieces) - 1,) * (self._asked.index(text) + 1)
 
-    def _row_of(self, context: Tokens) -> Floats:
+    def _row_of(self, context: Prefix) -> Floats:
         found = self._table.get(context)
         if found is None:
-            marker = len(self.pieces) - 1
-            begin = next((i for i, t in enumerate(context) if t != marker), len(context))
+            marker, ids = len(self.pieces) - 1, context.tokens
+            begin = next((i for i, t in enumerate(ids) if t != marker), len(ids))
             prompt = self._asked[begin - 1]
-            text = tuple(self.pieces[t] for t in context[begin:])
+            text = tuple(self.pieces[t] for t in ids[begin:])
             if isinstance(self._distribute, Mapping):
                 weights = self._distribute[prompt](text)
             else:
@@ -132,15 +133,15 @@ class _ToyBackend:
         self.toy = toy
         self.forwards = 0
 
-    async def logits(self, contexts: Sequence[Tokens]) -> torch.Tensor:
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         self.forwards += 1
         with np.errstate(divide="ignore"):
             rows = np.log(np.stack([self.toy._row_of(c) for c in contexts]))
         return torch.from_numpy(rows).float()
 
-    async def score(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[torch.Tensor]:
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
         return [
-            await self.logits([(*context, *tokens[:i]) for i in range(len(tokens))])
+            await self.logits([context.extend(tokens[:i]) for i in range(len(tokens))])
             for context, tokens in pairs
         ]
 

@@ -16,6 +16,7 @@ __all__ = [
     "ParticleFinished",
     "ParticleState",
     "PlannerAnswered",
+    "ProgramPrinted",
     "Resampled",
     "RunFinished",
     "RunStarted",
@@ -155,6 +156,13 @@ class ParticleFinished:
 
 
 @dataclass(frozen=True)
+class ProgramPrinted:
+    """The program printed something, which reaches no terminal unless an observer shows it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """The sampler is done.
 
@@ -179,6 +187,7 @@ Event = (
     | StepDone
     | Resampled
     | ParticleFinished
+    | ProgramPrinted
     | RunFinished
 )
 

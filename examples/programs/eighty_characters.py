@@ -3,7 +3,7 @@ class InferenceModel(BaseModel):
 
     Run it with
 
-        disciple exec --sandbox none examples/programs/eighty_characters.py
+        disciple exec examples/programs/eighty_characters.py
     """
 
     def __init__(self, context, max_tokens=80):

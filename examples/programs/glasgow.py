@@ -3,7 +3,7 @@ class InferenceModel(BaseModel):
 
     This is the task of the paper's first figure. Run it with
 
-        disciple exec --sandbox none examples/programs/glasgow.py
+        disciple exec examples/programs/glasgow.py
     """
 
     def __init__(self, context, max_tokens=96):

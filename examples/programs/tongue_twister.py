@@ -4,7 +4,7 @@ class InferenceModel(BaseModel):
     A soft constraint: each word that begins with "s" doubles the particle's weight three times
     over, and nothing is forbidden. Run it with
 
-        disciple exec --sandbox none examples/programs/tongue_twister.py -n 64
+        disciple exec examples/programs/tongue_twister.py -n 64
     """
 
     def __init__(self, context, max_tokens=48):

@@ -39,7 +39,7 @@ class TwoTexts:
         if isinstance(request, Score):
             return tuple(-0.5 for _ in request.tokens)
         assert isinstance(request, Draw)
-        if request.proposal[0] == 2:
+        if request.proposal.tokens[0] == 2:
             raise FollowerError("the model is broken")
         first = len(request.proposal) == 1
         return Drawn((1 if request.u < 0.5 else 2) if first else 0, -0.1, 0.0, -0.1)

@@ -19,6 +19,7 @@ def draw(logits: list[float], mask: list[bool] | None, u: float) -> tuple[int, f
     """One draw through the whole follower, as a program's request would make it."""
     import asyncio
 
+    from disciple_ext.model.prefix import Prefix
     from disciple_ext.model.requests import Draw, Drawn
 
     p = np.exp(np.array(logits, dtype=np.float64))
@@ -26,7 +27,7 @@ def draw(logits: list[float], mask: list[bool] | None, u: float) -> tuple[int, f
         lambda prompt, text: [*p, 0.0], [chr(0x4E00 + i) for i in range(len(p))], eos=1, special=0
     )
     given_mask = None if mask is None else TokenMask(np.array([*mask, False, False]))
-    drawn = asyncio.run(toy.ask(Draw(toy.prompt("p"), None, given_mask, u)))
+    drawn = asyncio.run(toy.ask(Draw(Prefix.of(toy.prompt("p")), None, given_mask, u)))
     assert isinstance(drawn, Drawn)
     return drawn.token, drawn.log_q, drawn.log_mass
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from disciple_ext.errors import FollowerError, UsageError
 from disciple_ext.follower import from_loaded
 from disciple_ext.follower.chat import ChatPrompt
 from disciple_ext.follower.hf import from_model, from_pretrained
+from disciple_ext.model.prefix import Prefix
 from disciple_ext.model.requests import Branch, Call, Draw, Drawn, LogProbs, Mass, Request, Score
 from disciple_ext.model.vocabulary import TokenMask, from_ids
 from disciple_ext.samplers.importance import ImportanceSampler
@@ -71,6 +73,10 @@ def llama(size: int, **options: Any) -> Any:
     return model
 
 
+def prefix(follower: Any, user: str = "p") -> Prefix:
+    return Prefix.of(follower.prompt(user))
+
+
 def ask(follower: Any, *requests: Request) -> list[Any]:
     async def everything() -> list[Any]:
         return await asyncio.gather(*(follower.ask(r) for r in requests), return_exceptions=True)
@@ -83,7 +89,7 @@ def ask(follower: Any, *requests: Request) -> list[Any]:
 
 def test_requests_that_wait_together_are_one_forward() -> None:
     toy = ToyFollower.random(1)
-    p, q = toy.prompt("p"), toy.prompt("q")
+    p, q = prefix(toy, "p"), prefix(toy, "q")
     replies = ask(
         toy,
         Draw(q, p, None, 0.3),
@@ -104,25 +110,50 @@ def test_requests_that_wait_together_are_one_forward() -> None:
 
 def test_a_bad_request_fails_alone() -> None:
     toy = ToyFollower.random(2)
-    good = Draw(toy.prompt("p"), None, None, 0.5)
+    good = Draw(prefix(toy), None, None, 0.5)
     bad: list[Request] = [
-        Draw((), None, None, 0.5),
-        Draw((99,), None, None, 0.5),
-        Draw((-1,), None, None, 0.5),
-        LogProbs(toy.prompt("p"), temperature=0.0),
-        LogProbs(toy.prompt("p"), temperature=math.nan),
-        Score(toy.prompt("p"), (99,)),
-        Mass(toy.prompt("p"), from_ids([0], 3)),
+        Draw(Prefix.ROOT, None, None, 0.5),
+        Draw(Prefix.of([99]), None, None, 0.5),
+        Draw(Prefix.of([99, 0]), None, None, 0.5),
+        Draw(Prefix.of([-1]), None, None, 0.5),
+        Draw(prefix(toy), Prefix.of([99]), None, 0.5),
+        Draw(toy.prompt("p"), None, None, 0.5),  # type: ignore[arg-type]
+        Draw(None, None, None, 0.5),  # type: ignore[arg-type]
+        Draw(Prefix(None, 0), None, None, 0.5),
+        LogProbs(prefix(toy), temperature=0.0),
+        LogProbs(prefix(toy), temperature=math.nan),
+        Score(prefix(toy), (99,)),
+        Score(prefix(toy), (0, -1)),
+        Score(prefix(toy), (0, 1.5)),  # type: ignore[arg-type]
+        Score(prefix(toy), [0, 1]),  # type: ignore[arg-type]
+        Score(prefix(toy), ()),
+        Score(toy.prompt("p"), (0,)),  # type: ignore[arg-type]
+        Score(Prefix.ROOT, (0, 1)),
+        Mass(prefix(toy), from_ids([0], 3)),
         Call("nobody"),
     ]
     replies = ask(toy, *bad, good)
     assert [type(r) for r in replies] == [FollowerError] * len(bad) + [Drawn]
     assert "nobody" in str(replies[-2]) and "3 entries" in str(replies[-3])
+    assert "at least one token" in str(replies[0]) and "from 0 to" in str(replies[1])
+    assert "a Prefix, not tuple" in str(replies[5])
+
+
+def test_what_was_found_sound_does_not_hide_what_is_not() -> None:
+    follower = from_model(llama(300), tokenizer(), name="tiny")
+    good = prefix(follower).extend([50] * 20)
+    bad = good.then(300)
+    long = good.extend([1] * 129)
+    for _ in range(2):
+        replies = ask(
+            follower, *(LogProbs(c) for c in (good, bad, bad.then(1), long, long.then(1)))
+        )
+        assert [isinstance(r, FollowerError) for r in replies] == [False, True, True, True, True]
 
 
 def test_contexts_beyond_the_models_length_are_refused() -> None:
     follower = from_model(llama(300), tokenizer(), name="tiny")
-    (reply,) = ask(follower, LogProbs((1,) * 129))
+    (reply,) = ask(follower, LogProbs(Prefix.of((1,) * 129)))
     assert isinstance(reply, FollowerError) and "128" in str(reply)
     program = SOURCE.replace("== 6", "== 10**6")
     population = run_sampler(ImportanceSampler(), program, follower, 2)
@@ -146,7 +177,7 @@ def test_services_are_called_and_fail_alone() -> None:
 
 async def test_a_cancelled_request_leaves_the_others_and_the_follower() -> None:
     toy = ToyFollower.random(4)
-    request = Draw(toy.prompt("p"), None, None, 0.5)
+    request = Draw(prefix(toy), None, None, 0.5)
     tasks = [asyncio.ensure_future(toy.ask(request)) for _ in range(3)]
     await asyncio.sleep(0)
     tasks[0].cancel()
@@ -157,7 +188,7 @@ async def test_a_cancelled_request_leaves_the_others_and_the_follower() -> None:
 
 def test_a_follower_outlives_the_loop_it_was_used_in() -> None:
     toy = ToyFollower.random(4)
-    request = Draw(toy.prompt("p"), None, None, 0.5)
+    request = Draw(prefix(toy), None, None, 0.5)
 
     async def abandon() -> None:
         task = asyncio.ensure_future(toy.ask(request))
@@ -169,6 +200,143 @@ def test_a_follower_outlives_the_loop_it_was_used_in() -> None:
     assert isinstance(reply, Drawn)
 
 
+# Callbacks ------------------------------------------------------------------------------------
+
+
+class Answers:
+    """Takes what is delivered; ``wait`` until there are so many answers."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[Any, BaseException | None]] = []
+        self.thread = threading.get_ident()
+
+    def take(self, reply: Any, error: BaseException | None) -> None:
+        assert threading.get_ident() == self.thread
+        self.got.append((reply, error))
+
+    async def wait(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.got) < count:
+                await asyncio.sleep(0)
+
+
+async def test_answers_are_delivered_once_and_not_before_submit_returns() -> None:
+    toy = ToyFollower.random(7)
+    request, answers = Draw(prefix(toy), None, None, 0.5), Answers()
+    toy.submit(request, answers.take)
+    toy.submit(Draw(Prefix.of([99]), None, None, 0.5), answers.take)
+    assert answers.got == []
+    drawn = await toy.ask(request)
+    await answers.wait(2)
+    assert toy.forwards == 1
+    (nothing, error), (reply, fine) = answers.got
+    assert isinstance(error, FollowerError) and nothing is None
+    assert (reply, fine) == (drawn, None)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(answers.got) == 2
+
+
+async def test_a_services_reply_may_be_none_and_its_error_is_no_reply() -> None:
+    toy, answers = ToyFollower.random(7), Answers()
+
+    async def nothing(payload: Any) -> None:
+        return None
+
+    async def broken(payload: Any) -> None:
+        raise KeyError(payload)
+
+    toy.services = {"nothing": nothing, "broken": broken}
+    toy.submit(Call("nothing"), answers.take)
+    toy.submit(Call("broken", "x"), answers.take)
+    await answers.wait(2)
+    assert answers.got[0] == (None, None)
+    assert answers.got[1][0] is None and isinstance(answers.got[1][1], FollowerError)
+
+
+async def test_a_backends_failure_is_delivered_to_all_of_its_round() -> None:
+    toy, answers = ToyFollower.random(7), Answers()
+
+    async def broken(contexts: Any) -> Any:
+        raise MemoryError("too large")
+
+    toy.backend.logits = broken  # type: ignore[method-assign]
+    for u in (0.1, 0.9):
+        toy.submit(Draw(prefix(toy), None, None, u), answers.take)
+    await answers.wait(2)
+    assert all(r is None and "too large" in str(e) for r, e in answers.got)
+    assert {type(e) for _, e in answers.got} == {FollowerError}
+
+
+async def test_dropped_requests_are_forgotten() -> None:
+    toy, answers = ToyFollower.random(7), Answers()
+    toy.submit(Draw(prefix(toy, "dropped"), None, None, 0.5), answers.take).drop()
+    await toy.ask(Draw(prefix(toy), None, None, 0.5))
+    assert toy.forwards == 1 and len(toy._rows) == 1  # it was not even computed
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(payload: Any) -> str:
+        begun.set()
+        await go_on.wait()
+        return "late"
+
+    toy.services = {"slow": slow}
+    waiting = toy.submit(Call("slow"), answers.take)
+    await begun.wait()
+    waiting.drop()
+    waiting.drop()
+    go_on.set()
+    await toy.ask(LogProbs(prefix(toy, "after")))
+    assert answers.got == []
+
+
+async def test_a_callback_that_raises_harms_nobody() -> None:
+    toy, answers = ToyFollower.random(7), Answers()
+    reported: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+
+    def broken(reply: Any, error: BaseException | None) -> None:
+        raise RuntimeError("no")
+
+    draw = Draw(prefix(toy), None, None, 0.5)
+    requests: list[Request] = [draw, Score(prefix(toy), (0, 1)), Call("nobody")]
+    for request in requests:
+        toy.submit(request, broken)
+        toy.submit(request, answers.take)
+    await answers.wait(3)
+    assert [type(e) for _, e in answers.got] == [FollowerError, type(None), type(None)]
+    assert [str(c["exception"]) for c in reported] == ["no"] * 3
+    assert isinstance(await toy.ask(draw), Drawn)
+
+
+async def test_a_callback_may_submit_and_drop() -> None:
+    toy, answers = ToyFollower.random(7), Answers()
+    later: list[Any] = []
+
+    def bad_again(reply: Any, error: BaseException | None) -> None:
+        answers.take(reply, error)
+        if len(answers.got) < 3:
+            toy.submit(Call("nobody"), bad_again)
+
+    def go_on(reply: Any, error: BaseException | None) -> None:
+        later[0].drop()
+        toy.submit(Draw(prefix(toy).then(reply.token), None, None, 0.5), answers.take)
+
+    toy.submit(Call("nobody"), bad_again)
+    toy.submit(Draw(prefix(toy), None, None, 0.5), go_on)
+    later.append(toy.submit(Draw(prefix(toy), None, None, 0.6), answers.take))
+    await answers.wait(4)
+    errors = [e for _, e in answers.got if e is not None]
+    assert len(errors) == 3 and len(answers.got) == 4 and toy.forwards == 2
+
+
+def test_submitting_needs_a_running_loop() -> None:
+    toy = ToyFollower.random(7)
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        toy.submit(Draw(prefix(toy), None, None, 0.5), Answers().take)
+
+
 def test_temperature_divides_the_logits() -> None:
     toy = ToyFollower.random(5)
     for temperature in (0.5, 1.0, 3.0):
@@ -176,9 +344,9 @@ def test_temperature_divides_the_logits() -> None:
         hot /= hot.sum()
         logs, score, mass = ask(
             toy,
-            LogProbs(toy.prompt("p"), temperature),
-            Score(toy.prompt("p"), (1, 0), temperature),
-            Mass(toy.prompt("p"), from_ids([0, 2], toy.vocabulary.size), temperature),
+            LogProbs(prefix(toy), temperature),
+            Score(prefix(toy), (1, 0), temperature),
+            Mass(prefix(toy), from_ids([0, 2], toy.vocabulary.size), temperature),
         )
         assert np.exp(logs[:-1]) == pytest.approx(hot, abs=1e-5)
         assert score[0] == pytest.approx(math.log(hot[1]), abs=1e-5)
@@ -204,7 +372,7 @@ def test_ids_beyond_the_tokenizer_and_special_tokens_are_never_drawn() -> None:
     drawn = {p.context.generated[0] for p in population.particles}
     assert drawn and max(drawn) < known
     # Their mass is charged to the weight, as is any other that is ruled out.
-    (logs,) = ask(follower, LogProbs(follower.prompt("toy")))
+    (logs,) = ask(follower, LogProbs(prefix(follower, "toy")))
     lost = math.log(np.exp(logs[:known].astype(np.float64)).sum())
     assert lost < -0.5
 
@@ -215,8 +383,8 @@ def test_every_id_that_ends_a_text_counts() -> None:
     model = llama(len(made), eos_token_id=[1, end])
     follower = from_model(model, made, name="tiny")
     assert follower.vocabulary.eos == {1, end}
-    (logs,) = ask(follower, LogProbs(follower.prompt("x")))
-    (mass,) = ask(follower, Mass(follower.prompt("x"), follower.vocabulary.eos_mask))
+    (logs,) = ask(follower, LogProbs(prefix(follower, "x")))
+    (mass,) = ask(follower, Mass(prefix(follower, "x"), follower.vocabulary.eos_mask))
     assert mass == pytest.approx(np.logaddexp(logs[1], logs[end]), abs=1e-5)
 
 
@@ -294,7 +462,7 @@ def test_an_async_lm_is_a_follower(tmp_path: Path) -> None:
     model = LlamaForCausalLM.from_pretrained(tmp_path)
     theirs = from_loaded(AsyncTransformer(model, made))
     ours = from_pretrained(str(tmp_path))
-    contexts = [ours.prompt("Hi"), (*ours.prompt("Hi"), 50, 60)]
+    contexts = [prefix(ours, "Hi"), prefix(ours, "Hi").extend([50, 60])]
     for context in contexts:
         a, b = ask(theirs, LogProbs(context))[0], ask(ours, LogProbs(context))[0]
         assert a == pytest.approx(b, abs=1e-4)

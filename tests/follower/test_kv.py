@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from disciple_ext.follower.kv import KVBackend, PlainBackend
+from disciple_ext.model.prefix import Prefix
 
 V = 40
 SMALL: dict[str, Any] = {
@@ -57,8 +58,17 @@ def plain(model: Any, context: tuple[int, ...]) -> torch.Tensor:
     return torch.log_softmax(out.float(), -1)
 
 
+def logits(backend: Any, contexts: list[tuple[int, ...]]) -> torch.Tensor:
+    rows: torch.Tensor = asyncio.run(backend.logits([Prefix.of(c) for c in contexts]))
+    return rows
+
+
+def score(backend: Any, pairs: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> Any:
+    return asyncio.run(backend.score([(Prefix.of(c), tokens) for c, tokens in pairs]))
+
+
 def same(model: Any, backend: KVBackend, contexts: list[tuple[int, ...]]) -> None:
-    got = torch.log_softmax(asyncio.run(backend.logits(contexts)), -1)
+    got = torch.log_softmax(logits(backend, contexts), -1)
     for row, context in zip(got, contexts, strict=True):
         torch.testing.assert_close(row, plain(model, context), atol=1e-4, rtol=0)
 
@@ -121,13 +131,23 @@ def test_scores_of_several_tokens(kind: str) -> None:
     context, tokens = text(3, 9), text(4, 5)
     same(model, backend, [context])
     pairs = [(context, tokens), (context, tokens[:2]), (text(5, 3), (7,)), (text(6, 1), text(7, 8))]
-    got = asyncio.run(backend.score(pairs))
+    got = score(backend, pairs)
     for rows, (c, t) in zip(got, pairs, strict=True):
         assert rows.shape == (len(t), V)
         for i in range(len(t)):
             row = torch.log_softmax(rows[i], -1)
             torch.testing.assert_close(row, plain(model, (*c, *t[:i])), atol=1e-4, rtol=0)
     same(model, backend, [(*context, *tokens), (*context, *tokens[:2], 3)])
+
+
+def test_the_index_names_what_the_slots_hold_and_nothing_else() -> None:
+    backend = KVBackend(MODELS["llama"], kv_bytes=60_000)
+    for i in range(60):
+        logits(backend, [text(i % 3, 5 + i % 7), (*text(i % 3, 4), i % V, 1)])
+        index = backend._slots
+        for node, slot in index.where.items():
+            assert index.tips[slot].tokens[: len(node)] == node.tokens
+    assert len(index.where) <= sum(len(tip) for tip in index.tips.values())
 
 
 @pytest.mark.parametrize("kv_bytes", [1, 60_000])
@@ -147,7 +167,7 @@ def test_the_budget_holds() -> None:
     budget = 2_000_000
     backend = KVBackend(model, kv_bytes=budget)
     for start in range(0, 400, 4):
-        asyncio.run(backend.logits([text(i, 10) for i in range(start, start + 4)]))
+        logits(backend, [text(i, 10) for i in range(start, start + 4)])
     cache = backend._cache
     held = sum(t.nbytes for store in (cache.keys, cache.values) for t in store)
     assert 0 < held <= budget
@@ -156,13 +176,13 @@ def test_the_budget_holds() -> None:
 def test_a_smaller_batch_forgets_nothing_that_a_larger_one_has_left() -> None:
     backend = KVBackend(MODELS["llama"], kv_bytes=1)  # both batches are beyond the budget
     contexts = [text(i, 10) for i in range(8)]
-    asyncio.run(backend.logits(contexts))
-    asyncio.run(backend.logits([(*contexts[0], 1)]))
+    logits(backend, contexts)
+    logits(backend, [(*contexts[0], 1)])
     cache = backend._cache
     for _ in range(3):
         contexts = [(*c, 1) for c in contexts]
-        asyncio.run(backend.logits(contexts))
-        asyncio.run(backend.logits(contexts[:2]))
+        logits(backend, contexts)
+        logits(backend, contexts[:2])
     assert backend._cache is cache
 
 
@@ -173,7 +193,7 @@ def test_more_contexts_than_rows() -> None:
     same(model, backend, contexts)
     same(model, backend, [(*c, 2) for c in contexts] + [text(50, 3)])
     pairs = [(text(i, 3), text(i + 100, 2)) for i in range(9)]
-    assert [x.shape for x in asyncio.run(backend.score(pairs))] == [(2, V)] * 9
+    assert [x.shape for x in score(backend, pairs)] == [(2, V)] * 9
 
 
 def test_random_walks_of_a_population() -> None:
@@ -198,7 +218,7 @@ def test_the_plain_backend_is_the_plain_forward(kind: str) -> None:
     model = MODELS[kind]
     backend = PlainBackend(model)
     same(model, backend, [text(1, 5), text(2, 9)])  # type: ignore[arg-type]
-    (rows,) = asyncio.run(backend.score([(text(1, 4), text(2, 3))]))
+    (rows,) = score(backend, [(text(1, 4), text(2, 3))])
     for i in range(3):
         row = torch.log_softmax(rows[i], -1)
         torch.testing.assert_close(

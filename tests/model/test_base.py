@@ -634,6 +634,23 @@ def test_drawing_after_a_drawn_end_is_the_programs_error() -> None:
         exact_posterior(program(body), toy, max_executions=20)
 
 
+async def test_marks_may_be_the_texts_of_whole_tokens() -> None:
+    toy = ToyFollower.random(36, ["a", "b", " c"])
+    for marks, allowed in ((["b", " c"], {1, 2}), ("ab", {0, 1}), (iter([" c"]), {2})):
+        model = particle(toy)
+        wanted = await model.wants(marks)
+        assert (int(await model.next_token()) in allowed) == wanted
+
+
+async def test_the_words_are_the_programs_own_list() -> None:
+    model = particle(ToyFollower.random(37, ["a", " b"]))
+    model._append(0)
+    model.words.append("mine")
+    assert model.words == ["a"]
+    model._append(1)
+    assert model.words == ["a", "b"] and len(model) == 3
+
+
 async def test_a_follower_error_reaches_the_program() -> None:
     toy = ToyFollower.random(35, ["a"])
     model = particle(toy)

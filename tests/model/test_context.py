@@ -6,10 +6,14 @@ import copy
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from disciple_ext.model.context import FollowerContext, Token, token_id
+from disciple_ext.model.prefix import Prefix
 from disciple_ext.model.stream import Stream
 from disciple_ext.testing import ToyFollower
+from disciple_ext.testing.toy import Piece
 
 
 def context(toy: ToyFollower, seed: int = 0) -> FollowerContext:
@@ -31,7 +35,40 @@ async def test_drawing_and_observing_agree_with_the_table() -> None:
     row = toy.probabilities("p", [toy.pieces[int(token)]])
     assert await ctx.next_token().log_prob("b") == pytest.approx(math.log(row[1]), abs=1e-6)
     assert (str(ctx), ctx.token_count) == (toy.vocabulary.decode([int(token), 1]), 2)
-    assert ctx.tokens == [*ctx.prompt, int(token), 1] == list(ctx.ids)
+    assert ctx.tokens == [*ctx.prompt, int(token), 1] == list(ctx.prefix.tokens)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 11), st.booleans()), max_size=24), st.booleans())
+def test_the_text_is_decoded_piece_by_piece_as_it_is_as_a_whole(
+    tokens: list[tuple[int, bool]], other_prompt: bool
+) -> None:
+    pieces: list[Piece] = ["a", "é", b"\xe2", b"\x82\xac", b"\xf0\x9d", b"\x84", b"\x9e", b"\xff"]
+    toy = ToyFollower.random(7, [*pieces, b"\xc3", b"\xe0\x80"], eos=1)
+    ctx = context(toy)
+    for i, (token, read) in enumerate(tokens):
+        ctx.append(token)
+        if other_prompt and i == 5:
+            ctx.prompt = toy.prompt("another")
+        if read:
+            assert str(ctx) == toy.vocabulary.decode([t for t, _ in tokens[: i + 1]])
+    assert str(copy.deepcopy(ctx)) == str(ctx) == toy.vocabulary.decode(ctx.generated)
+    assert ctx.generated == [t for t, _ in tokens]
+
+
+def test_another_prompt_before_the_same_text() -> None:
+    toy = ToyFollower.random(8, ["a", "b"])
+    ctx = context(toy)
+    ctx.append(0)
+    ctx.append(1)
+    twin = copy.copy(ctx)
+    ctx.prompt = toy.prompt("p", "a hint")
+    assert ctx.tokens == [*toy.prompt("p", "a hint"), 0, 1] and ctx.prompt != twin.prompt
+    assert (str(ctx), ctx.generated, ctx.token_count) == ("ab", [0, 1], 2)
+    assert twin.tokens == [*toy.prompt("p"), 0, 1]
+    ctx.append(0)
+    assert (str(ctx), str(twin)) == ("aba", "ab")
+    assert ctx.prefix is Prefix.of([*toy.prompt("p", "a hint"), 0, 1, 0])
 
 
 async def test_mask_draws_multiply_to_the_probability_of_the_token() -> None:

@@ -1,0 +1,328 @@
+"""What the worker and the host say to each other: framing, layouts, and the host's checks.
+
+A frame is a length, a kind and a payload. Requests and answers, of which there are many, are fixed
+records; everything else is JSON. Nothing is ever unpickled. The host trusts no byte of a worker's:
+every number is held to its range, every text to its length, and :class:`Malformed` ends that run
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any
+
+from ..errors import DiscipleError, FollowerError, ProgramCrashed, ProgramRejected, SamplerError
+from ..result import FINISH_REASONS, Particle
+from ..trace.events import (
+    Event,
+    ParticleFinished,
+    ParticleState,
+    ProgramPrinted,
+    Resampled,
+    StepDone,
+    WeightChange,
+)
+
+__all__ = [
+    "ANSWER",
+    "ASK",
+    "COUNTS",
+    "MAX_FRAME",
+    "MAX_TEXT",
+    "NODE",
+    "Frames",
+    "Kind",
+    "Malformed",
+    "encode",
+    "encode_json",
+    "read_call",
+    "read_error",
+    "read_event",
+    "read_json",
+    "read_need",
+    "read_outcome",
+    "read_records",
+]
+
+HEADER = struct.Struct("<IB")
+MAX_FRAME = 16 * 2**20
+"""Bytes of one frame at most."""
+MAX_TEXT = 2**20
+"""Characters of one text (a prompt, a particle's text, a message) at most."""
+MAX_PARTICLES = 100_000
+
+COUNTS = struct.Struct("<III")
+"""Head of an ``ASK``: how many prefixes, masks and requests follow."""
+NODE = struct.Struct("<II")
+"""A new prefix: the number of its parent (0 is the empty one), and the token after it. Prefixes
+are numbered from 1 in the order in which they are sent."""
+ASK = struct.Struct("<BBIIIIIIdd")
+"""A request: operation, vector slot, ticket, two prefixes, three masks (0 is none), the uniform,
+the temperature. The second prefix is the prior of a ``Draw`` or ``Branch``, and what a ``Score``
+leads to. Masks, numbered from 1, are sent once, as packed bits."""
+ANSWER = struct.Struct("<IBiddd")
+"""An answer: ticket, status (0 answered, 1 scores, 2 failed), an integer, and three floats.
+Scores follow the records as floats, as many as the integer says; so do the UTF-8 bytes of a
+failure's message."""
+
+
+class Kind(IntEnum):
+    """Kinds of frames; those from 16 on go from the host to the worker."""
+
+    READY = 1
+    ASK = 2
+    NEED = 3
+    CALL = 4
+    EVENT = 5
+    DONE = 6
+    FAILED = 7
+    JOB = 16
+    ANSWER = 17
+    REPLY = 18
+    RESULT = 19
+
+
+class Malformed(DiscipleError):
+    """A worker's message breaks the protocol."""
+
+
+# Frames ---------------------------------------------------------------------------------------
+
+
+def encode(kind: Kind, payload: bytes = b"") -> bytes:
+    """One frame."""
+    return HEADER.pack(len(payload), kind) + payload
+
+
+def encode_json(kind: Kind, data: Any) -> bytes:
+    """One frame of JSON. Infinities are spelled as Python's ``json`` does."""
+    return encode(kind, json.dumps(data, separators=(",", ":")).encode())
+
+
+class Frames:
+    """Splits a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Add bytes; yield the kind and payload of each frame that is now whole.
+
+        Raises:
+            Malformed: a frame is longer than :data:`MAX_FRAME`.
+        """
+        self._buffer += data
+        while len(self._buffer) >= HEADER.size:
+            length, kind = HEADER.unpack_from(self._buffer)
+            if length > MAX_FRAME:
+                raise Malformed(f"a message of {length} bytes; at most {MAX_FRAME} are allowed")
+            end = HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[HEADER.size : end])
+            del self._buffer[:end]
+            yield kind, payload
+
+
+# What the host reads ----------------------------------------------------------------------------
+
+
+def read_json(payload: bytes) -> Any:
+    """JSON of bounded numbers and bounded depth.
+
+    Raises:
+        Malformed: it is no JSON, or holds an integer of more than 18 digits.
+    """
+    try:
+        return json.loads(payload, parse_int=_integer)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"a message is no JSON: {error}") from None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 19:
+        raise Malformed("a message has an integer of more than 18 digits")
+    return int(digits)
+
+
+def read_records(layout: struct.Struct, payload: bytes, start: int, count: int) -> Sequence[Any]:
+    """``count`` records from ``start`` on.
+
+    Raises:
+        Malformed: the payload is shorter than that.
+    """
+    end = start + count * layout.size
+    if end > len(payload):
+        raise Malformed("a message is shorter than it says")
+    return list(layout.iter_unpack(memoryview(payload)[start:end]))
+
+
+def read_need(payload: bytes) -> dict[str, str]:
+    """What the worker waits for: ``{"encode": text}`` or ``{"prompt": text, "hint": text}``."""
+    data = _dict(read_json(payload))
+    if set(data) not in ({"encode"}, {"prompt", "hint"}):
+        raise Malformed("an unknown need")
+    return {key: _text(value) for key, value in data.items()}
+
+
+def read_call(payload: bytes) -> tuple[int, str, Any]:
+    """Ticket, name and payload of a call of a service."""
+    data = _dict(read_json(payload))
+    return _count(data.get("ticket"), 2**32), _text(data.get("name"), 200), data.get("payload")
+
+
+def read_outcome(payload: bytes) -> tuple[tuple[Particle, ...], float | None]:
+    """The particles of a run, without shares of the weight, and the log evidence."""
+    data = _dict(read_json(payload))
+    rows = _list(data.get("particles"), MAX_PARTICLES)
+    evidence = data.get("log_evidence")
+    particles = []
+    for row in map(_dict, rows):
+        reason = row.get("finish_reason")
+        if reason not in FINISH_REASONS:
+            raise Malformed("an unknown finish reason")
+        particles.append(
+            Particle(
+                text=_text(row.get("text")),
+                log_weight=_log(row.get("log_weight")),
+                weight=0.0,
+                check=_verdict(row.get("check")),
+                finish_reason=reason,
+                reason=_text(row.get("reason")),
+                tokens=_count(row.get("tokens"), 2**31),
+                log_prob=None if row.get("log_prob") is None else _log(row["log_prob"]),
+            )
+        )
+    return tuple(particles), None if evidence is None else _log(evidence)
+
+
+_ERRORS: dict[str, type[ProgramCrashed] | type[ProgramRejected]] = {
+    "ProgramCrashed": ProgramCrashed,
+    "ProgramRejected": ProgramRejected,
+}
+
+
+def read_error(payload: bytes, failure: FollowerError | None) -> DiscipleError:
+    """The error that ended a run in the worker; ``failure`` is the follower's last one, if any."""
+    data = _dict(read_json(payload))
+    message = _text(data.get("message"))
+    if data.get("type") == "FollowerError" and failure is not None:
+        return failure
+    if data.get("type") == "SamplerError":
+        return SamplerError(message)
+    kind = _ERRORS.get(str(data.get("type")), ProgramCrashed)
+    return kind(
+        message,
+        line=_optional_count(data.get("line")),
+        traceback=_text(data.get("traceback")),
+        particle=_optional_count(data.get("particle")),
+        step=_optional_count(data.get("step")),
+        text=None if data.get("text") is None else _text(data["text"]),
+    )
+
+
+def read_event(payload: bytes, tokens: int) -> Event:
+    """An event of the run; ``tokens`` is the host's own count of the follower's tokens."""
+    data = _dict(read_json(payload))
+    match data.pop("event", None):
+        case "StepDone":
+            return StepDone(
+                step=_count(data.get("step")),
+                alive=_count(data.get("alive")),
+                finished=_count(data.get("finished")),
+                ess=_log(data.get("ess")),
+                best_text=_text(data.get("best_text")),
+                tokens=tokens,
+                particles=tuple(
+                    _state(_dict(p)) for p in _list(data.get("particles"), MAX_PARTICLES)
+                ),
+            )
+        case "Resampled":
+            ancestors = _list(data.get("ancestors"), MAX_PARTICLES)
+            return Resampled(
+                _count(data.get("step")),
+                tuple(_count(a, MAX_PARTICLES) for a in ancestors),
+                _log(data.get("ess")),
+            )
+        case "ParticleFinished":
+            return ParticleFinished(
+                index=_count(data.get("index")),
+                step=_count(data.get("step")),
+                text=_text(data.get("text")),
+                log_weight=_log(data.get("log_weight")),
+                finish_reason=_text(data.get("finish_reason"), 100),
+                reason=_text(data.get("reason")),
+            )
+        case "ProgramPrinted":
+            return ProgramPrinted(_text(data.get("text")))
+    raise Malformed("an unknown event")
+
+
+def _state(data: dict[str, Any]) -> ParticleState:
+    changes = []
+    for change in _list(data.get("changes"), MAX_PARTICLES):
+        if not isinstance(change, list) or len(change) != 2:
+            raise Malformed("a weight change is a cause and an amount")
+        changes.append(WeightChange(_text(change[0], 100), _float(change[1])))
+    return ParticleState(
+        text=_text(data.get("text")),
+        log_weight=_log(data.get("log_weight")),
+        log_prior=_float(data.get("log_prior")),
+        log_proposal=_float(data.get("log_proposal")),
+        changes=tuple(changes),
+        hint=_text(data.get("hint")),
+        finished=data.get("finished") is True,
+        line=_optional_count(data.get("line")),
+    )
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Malformed("a message should be an object")
+    return value
+
+
+def _list(value: Any, longest: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) > longest:
+        raise Malformed(f"a message should hold a list of at most {longest} items")
+    return value
+
+
+def _text(value: Any, longest: int = MAX_TEXT) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise Malformed(f"a message should hold a text of at most {longest} characters")
+    return value
+
+
+def _count(value: Any, below: int = 2**53) -> int:
+    if type(value) is not int or not 0 <= value < below:
+        raise Malformed(f"a message should hold an integer from 0 to {below - 1}")
+    return value
+
+
+def _optional_count(value: Any) -> int | None:
+    return None if value is None else _count(value)
+
+
+def _float(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise Malformed("a message should hold a number")
+    return float(value)
+
+
+def _log(value: Any) -> float:
+    """A natural log of something finite: a number, or minus infinity."""
+    number = _float(value)
+    if math.isnan(number) or number == math.inf:
+        raise Malformed(f"a log weight cannot be {number}")
+    return number
+
+
+def _verdict(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise Malformed("a verdict is true, false or null")
+    return value

@@ -1,0 +1,496 @@
+"""The host's end of one worker's pipe: answers its requests, holds it to its quotas."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import mmap
+import os
+import signal
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..errors import (
+    DiscipleError,
+    FollowerError,
+    LimitExceeded,
+    ProgramCrashed,
+    SandboxError,
+)
+from ..model.prefix import Prefix
+from ..model.requests import (
+    Branch,
+    Branched,
+    Call,
+    Draw,
+    Drawn,
+    Follower,
+    LogProbs,
+    Mass,
+    Request,
+    Score,
+)
+from ..model.vocabulary import TokenMask
+from ..result import Particle
+from ..task import Limits
+from ..trace.events import Event
+from . import messages
+from .messages import Kind, Malformed
+
+__all__ = ["Exit", "Outcome", "Session"]
+
+_MAX_WAITING = 100_000
+"""Requests that a worker may have under way."""
+_MAX_PREFIXES = 1_000_000
+_MAX_MASKS = 20_000
+_MAX_CONTEXT = 1_000_000
+"""Tokens of a context where the model sets no limit."""
+_EASY_ROUNDS = 16
+"""Rounds without a forward pass in a row, as in the follower itself."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker gave back; the tokens are the host's count."""
+
+    particles: tuple[Particle, ...]
+    log_evidence: float | None
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a worker's process ended, as the zygote saw it.
+
+    Attributes:
+        code: exit status, or minus the signal's number.
+        killed: why the zygote killed it (``deadline``, ``host``), or the empty string.
+        cpu: CPU seconds used.
+    """
+
+    code: int
+    killed: str
+    cpu: float
+
+
+class Session:
+    """One run in one worker."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        limits: Limits,
+        read_fd: int,
+        write_fd: int,
+        vectors: mmap.mmap | None,
+        emit: Callable[[Event], None] | None,
+    ) -> None:
+        """Watch a worker's pipe.
+
+        Args:
+            follower: what answers.
+            limits: quotas of the run.
+            read_fd: what the worker writes.
+            write_fd: what the worker reads.
+            vectors: memory shared with the worker for whole distributions, or None.
+            emit: called with each event of the worker's, checked.
+        """
+        self.follower = follower
+        self.limits = limits
+        self.tokens = 0
+        self.loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = self.loop.create_future()
+        self.done: asyncio.Future[Outcome] = self.loop.create_future()
+        self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._read_fd, self._write_fd = read_fd, write_fd
+        self._vectors = vectors
+        self._emit = emit
+        self._frames = messages.Frames()
+        self._received = 0
+        self._unsent = bytearray()
+        self._prefixes = [Prefix.ROOT]
+        self._masks: list[TokenMask | None] = [None]
+        self._waiting: dict[int, Any] = {}
+        self._held: list[tuple[int, int, Request]] = []
+        self._easy_rounds = 0
+        self._records: list[bytes] = []
+        self._tail: list[bytes] = []
+        self._calls: set[asyncio.Task[None]] = set()
+        self._failure: FollowerError | None = None
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+        self.loop.add_reader(read_fd, self._readable)
+
+    def start(self, job: dict[str, Any]) -> None:
+        """Send the job; it waits in the pipe until the worker is locked."""
+        self._send(messages.encode_json(Kind.JOB, job))
+
+    def close(self) -> None:
+        """Forget the worker: nothing is read, answered or asked for any more."""
+        for handle in self._waiting.values():
+            if handle is not None:
+                handle.drop()
+        for task in self._calls:
+            task.cancel()
+        self._waiting.clear()
+        self._held.clear()
+        self.loop.remove_reader(self._read_fd)
+        self.loop.remove_writer(self._write_fd)
+        os.close(self._read_fd)
+        os.close(self._write_fd)
+        if self._vectors is not None:
+            self._vectors.close()
+
+    def exited(self, end: Exit) -> None:
+        """The worker's process is gone; whatever it wrote before is still read."""
+        if not self.done.done():
+            self._readable()
+        if not self.done.done():
+            self.fail(self._cause(end))
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error."""
+        for future in (self.ready, self.done):
+            if not future.done():
+                future.set_exception(error)
+        self.ready.exception()
+
+    def _cause(self, end: Exit) -> DiscipleError:
+        cpu = self.limits.cpu or math.inf
+        if end.killed == "deadline":
+            return LimitExceeded.timeout(self.limits.timeout)
+        if end.code == -signal.SIGXCPU or (end.code == -signal.SIGKILL and end.cpu >= cpu):
+            return LimitExceeded(
+                f"the program used more than {cpu:g} s of CPU time",
+                kind="cpu",
+                value=end.cpu,
+                limit=cpu,
+            )
+        if end.code == -signal.SIGKILL:
+            return SandboxError(
+                "the worker was killed from outside (by hand, or by the system for want of "
+                "memory); run it again, with fewer particles (-n) if memory is short"
+            )
+        if end.code < 0:
+            name = signal.Signals(-end.code).name
+            return ProgramCrashed(
+                f"the program crashed the interpreter ({name}): recursion too deep for C code, or "
+                "memory used up"
+            )
+        return ProgramCrashed(f"the program ended its own process (exit status {end.code})")
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        while not self.done.done():
+            try:
+                data = os.read(self._read_fd, 2**18)
+            except BlockingIOError:
+                return
+            if not data:  # how it ended is for the zygote to say
+                self.loop.remove_reader(self._read_fd)
+                return
+            self._received += len(data)
+            try:
+                if self._received > self.limits.output * 2**20:
+                    raise LimitExceeded(
+                        f"the program sent more than {self.limits.output} MiB to the host",
+                        kind="output",
+                        value=self._received / 2**20,
+                        limit=self.limits.output,
+                    )
+                for kind, payload in self._frames.feed(data):
+                    self._take(kind, payload)
+            except Malformed as error:
+                self.fail(ProgramCrashed(f"the program broke the worker's protocol: {error}"))
+            except DiscipleError as error:
+                self.fail(error)
+            except Exception as error:
+                self.fail(ProgramCrashed(f"the worker's message cannot be read: {error}"))
+            if len(data) < 2**18:
+                return
+
+    def _take(self, kind: int, payload: bytes) -> None:
+        if not self.ready.done():
+            if kind == Kind.READY:
+                self.ready.set_result(None)
+            elif kind == Kind.FAILED:  # not one untrusted byte has been read yet
+                message = messages.read_json(payload)["message"]
+                raise SandboxError(f"the worker could not lock itself: {message}")
+            else:
+                raise Malformed("a message before the first one")
+            return
+        match kind:
+            case Kind.ASK:
+                self._asked(payload)
+            case Kind.NEED:
+                self._needed(payload)
+            case Kind.CALL:
+                self._called(payload)
+            case Kind.EVENT:
+                event = messages.read_event(payload, self.tokens)
+                if self._emit is not None:
+                    self._emit(event)
+            case Kind.DONE:
+                particles, log_evidence = messages.read_outcome(payload)
+                self.done.set_result(Outcome(particles, log_evidence, self.tokens))
+            case Kind.FAILED:
+                self.fail(messages.read_error(payload, self._failure))
+            case _:
+                raise Malformed(f"a message of the unknown kind {kind}")
+
+    # Requests ---------------------------------------------------------------------------------
+
+    def _asked(self, payload: bytes) -> None:
+        if len(payload) < messages.COUNTS.size:
+            raise Malformed("a batch without a head")
+        nodes, masks, requests = messages.COUNTS.unpack_from(payload)
+        at = messages.COUNTS.size
+        self._new_prefixes(messages.read_records(messages.NODE, payload, at, nodes))
+        at += nodes * messages.NODE.size
+        size = -(-self.follower.vocabulary.size // 8)
+        if at + masks * size > len(payload):
+            raise Malformed("a batch is shorter than it says")
+        for begin in range(at, at + masks * size, size):
+            self._new_mask(payload[begin : begin + size])
+        at += masks * size
+        if at + requests * messages.ASK.size != len(payload):
+            raise Malformed("a batch is longer than it says")
+        asked = [
+            self._request(*record)
+            for record in messages.read_records(messages.ASK, payload, at, requests)
+        ]
+        # As the follower does for particles of its own process: what needs no forward pass goes
+        # first, and the rest waits for what its answers lead to, so that one forward serves all.
+        self._held += asked
+        at_once = getattr(self.follower, "answers_at_once", None)
+        easy = [] if at_once is None else [a for a in self._held if at_once(a[2])]
+        if easy and self._easy_rounds < _EASY_ROUNDS:
+            self._easy_rounds += 1
+            tickets = {ticket for ticket, _, _ in easy}
+            chosen, self._held = easy, [a for a in self._held if a[0] not in tickets]
+        else:
+            self._easy_rounds = 0
+            chosen, self._held = self._held, []
+        for ticket, slot, request in chosen:
+            self._submit(ticket, slot, request)
+
+    def _new_prefixes(self, records: Any) -> None:
+        prefixes, size = self._prefixes, self.follower.vocabulary.size
+        longest = self.follower.max_context or _MAX_CONTEXT
+        for parent, token in records:
+            if parent >= len(prefixes) or token >= size:
+                raise Malformed("a context that is out of range")
+            node = prefixes[parent].then(token)
+            # One token over the limit is for the follower to refuse, with a better message.
+            if node.length > longest + 1 or len(prefixes) > _MAX_PREFIXES:
+                raise Malformed("a context that is too long, or too many of them")
+            prefixes.append(node)
+
+    def _new_mask(self, packed: bytes) -> None:
+        if len(self._masks) > _MAX_MASKS:
+            raise Malformed(f"more than {_MAX_MASKS} masks")
+        self._masks.append(_masks.get(packed, self.follower.vocabulary.size))
+
+    def _request(
+        self,
+        operation: int,
+        slot: int,
+        ticket: int,
+        a: int,
+        b: int,
+        *rest: Any,
+    ) -> tuple[int, int, Request]:
+        *masks, u, temperature = rest
+        if max(a, b) >= len(self._prefixes) or max(masks) >= len(self._masks):
+            raise Malformed("a request names a context or a mask that was never sent")
+        if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
+            raise Malformed("a request with a uniform or a temperature that is out of range")
+        if ticket in self._waiting or len(self._waiting) >= _MAX_WAITING:
+            raise Malformed("a ticket is used twice, or too many requests wait")
+        self._waiting[ticket] = None
+        context, other = self._prefixes[a], self._prefixes[b]
+        mask, given, pending = (self._masks[number] for number in masks)
+        request: Request
+        match operation:
+            case 1:
+                self._spend(1)
+                request = Draw(context, other if b else None, mask, u, temperature)
+            case 2 if mask is not None:
+                prior = other if b else None
+                request = Branch(context, prior, mask, given, pending, u, temperature)
+            case 3 if mask is not None:
+                request = Mass(context, mask, temperature)
+            case 4:
+                try:
+                    tokens = other.after(context)
+                except ValueError:
+                    raise Malformed("a score of tokens that do not follow its context") from None
+                if not tokens:
+                    raise Malformed("a score of no tokens")
+                self._spend(len(tokens))
+                request = Score(context, tokens, temperature)
+            case 5:
+                request = LogProbs(context, temperature)
+            case _:
+                raise Malformed("an unknown request")
+        return ticket, slot, request
+
+    def _spend(self, tokens: int) -> None:
+        self.tokens += tokens
+        if self.tokens > self.limits.lm_tokens:
+            raise LimitExceeded(
+                f"the program drew or scored more than {self.limits.lm_tokens} tokens",
+                kind="tokens",
+                value=self.tokens,
+                limit=self.limits.lm_tokens,
+            )
+
+    def _submit(self, ticket: int, slot: int, request: Request) -> None:
+        deliver = partial(self._deliver, ticket, slot)
+        submit = getattr(self.follower, "submit", None)
+        if submit is not None:
+            handle = submit(request, deliver)
+            if ticket in self._waiting:  # it may have been answered on the spot
+                self._waiting[ticket] = handle
+        else:
+            self._run(self._ask(request, deliver))
+
+    async def _ask(self, request: Request, deliver: Callable[..., None]) -> None:
+        try:
+            reply = await self.follower.ask(request)
+        except Exception as error:
+            deliver(None, error)
+        else:
+            deliver(reply, None)
+
+    def _run(self, work: Any) -> None:
+        task = self.loop.create_task(work)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    def _deliver(self, ticket: int, slot: int, reply: Any, error: BaseException | None) -> None:
+        if ticket not in self._waiting:
+            return
+        del self._waiting[ticket]
+        if not self._records:
+            self.loop.call_soon(self._flush)
+        pack = messages.ANSWER.pack
+        if error is not None:
+            own = isinstance(error, FollowerError)
+            self._failure = error if own else FollowerError(str(error))  # type: ignore[assignment]
+            message = str(error).encode()[:4000]
+            self._records.append(pack(ticket, 2, len(message), 0.0, 0.0, 0.0))
+            self._tail.append(message)
+            return
+        match reply:
+            case Drawn(token, log_q, log_mass, log_p):
+                record = pack(ticket, 0, token, log_q, log_mass, log_p)
+            case Branched(value, log_q, log_p):
+                record = pack(ticket, 0, value, log_q, log_p, 0.0)
+            case float():
+                record = pack(ticket, 0, 0, reply, 0.0, 0.0)
+            case np.ndarray() if self._vectors is not None and slot < _slots(self._vectors, reply):
+                begin = slot * reply.nbytes
+                self._vectors[begin : begin + reply.nbytes] = reply.tobytes()
+                record = pack(ticket, 0, 0, 0.0, 0.0, 0.0)
+            case _:
+                record = pack(ticket, 1, len(reply), 0.0, 0.0, 0.0)
+                self._tail.append(struct.pack(f"<{len(reply)}d", *reply))
+        self._records.append(record)
+
+    def _flush(self) -> None:
+        payload = b"".join((_COUNT.pack(len(self._records)), *self._records, *self._tail))
+        self._records, self._tail = [], []
+        self._send(messages.encode(Kind.ANSWER, payload))
+
+    # Words and services -------------------------------------------------------------------------
+
+    def _needed(self, payload: bytes) -> None:
+        need = messages.read_need(payload)
+        try:
+            if "encode" in need:
+                ids = self.follower.vocabulary.encode(need["encode"])
+            else:
+                ids = self.follower.prompt(need["prompt"], need["hint"])
+            reply: dict[str, Any] = {"ids": [int(i) for i in ids]}
+        except Exception as error:
+            reply = {"error": str(error)}
+        self._send(messages.encode_json(Kind.REPLY, reply))
+
+    def _called(self, payload: bytes) -> None:
+        ticket, name, data = messages.read_call(payload)
+        if ticket in self._waiting or len(self._waiting) >= _MAX_WAITING:
+            raise Malformed("a ticket is used twice, or too many requests wait")
+        self._waiting[ticket] = None
+        self._run(self._ask(Call(name, data), partial(self._result, ticket)))
+
+    def _result(self, ticket: int, value: Any, error: BaseException | None) -> None:
+        self._waiting.pop(ticket, None)
+        try:
+            if error is not None:
+                raise error
+            frame = messages.encode_json(Kind.RESULT, {"ticket": ticket, "value": value})
+        except Exception as failed:
+            data = {"ticket": ticket, "error": f"{failed}"}
+            frame = messages.encode_json(Kind.RESULT, data)
+        self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        if self.done.done():
+            return
+        if not self._unsent:
+            try:
+                frame = frame[os.write(self._write_fd, frame) :]
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:  # it has gone; the zygote will say how
+                return
+        if frame:
+            if not self._unsent:
+                self.loop.add_writer(self._write_fd, self._writable)
+            self._unsent += frame
+
+    def _writable(self) -> None:
+        try:
+            del self._unsent[: os.write(self._write_fd, self._unsent)]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._unsent.clear()
+        if not self._unsent:
+            self.loop.remove_writer(self._write_fd)
+
+
+_COUNT = struct.Struct("<I")
+
+
+def _slots(vectors: mmap.mmap, vector: Any) -> int:
+    return len(vectors) // int(vector.nbytes)
+
+
+class _Masks:
+    """Masks by content: runs that use the same mask share one, and what is computed from it."""
+
+    def __init__(self, most: int = 2048) -> None:
+        self._known: dict[tuple[int, bytes], TokenMask] = {}
+        self._most = most
+
+    def get(self, packed: bytes, size: int) -> TokenMask:
+        key = (size, packed)
+        found = self._known.pop(key, None)
+        if found is None:
+            bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=size)
+            found = TokenMask(bits.astype(np.bool_))
+        self._known[key] = found
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        return found
+
+
+_masks = _Masks()
