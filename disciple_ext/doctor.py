@@ -177,11 +177,11 @@ def _layer(name: str, what: str, seen: Witness) -> Condition:
 
 
 def _verdict(before: bool, after: bool, claimed: bool) -> str:
-    if not before:
-        return "not witnessed"
-    if not after:
+    if before and not after:
         return "stopped"
-    return "NOT STOPPED" if claimed else "not its job"
+    if not claimed:
+        return "not its job"
+    return "NOT STOPPED" if after else "not witnessed"
 
 
 def _key() -> Condition:

@@ -131,23 +131,26 @@ async def run_particles(
         tokens=lambda: getattr(follower, "tokens", 0),
         explain=explain,
     )
-    population = await sampler(run, job.n)
-    particles = []
-    for p in population.particles:
-        log_weight = float(p.weight)
-        particles.append(
-            Particle(
-                text=str(p),
-                log_weight=log_weight,
-                weight=0.0,
-                check=await run.check(p) if log_weight > -math.inf else None,
-                finish_reason=getattr(p, "finish_reason", None) or "ended",
-                reason=getattr(p, "reason", ""),
-                tokens=getattr(getattr(p, "context", None), "token_count", 0),
-                log_prob=getattr(p, "log_prior", None),
-            )
-        )
+    try:
+        population = await sampler(run, job.n)
+        particles = [await _finished(p, run) for p in population.particles]
+    except Exception as error:  # a weight that is no number, say: the program may set anything
+        raise loader.crash(error, job.source) from error
     return tuple(particles), population.log_evidence
+
+
+async def _finished(particle: Any, run: Run) -> Particle:
+    log_weight = float(particle.weight)
+    return Particle(
+        text=str(particle),
+        log_weight=log_weight,
+        weight=0.0,
+        check=await run.check(particle) if log_weight > -math.inf else None,
+        finish_reason=getattr(particle, "finish_reason", None) or "ended",
+        reason=getattr(particle, "reason", ""),
+        tokens=getattr(getattr(particle, "context", None), "token_count", 0),
+        log_prob=getattr(particle, "log_prior", None),
+    )
 
 
 def make_particle(
@@ -232,6 +235,7 @@ async def execute(
         FollowerError: the model failed.
     """
     begun = time.monotonic()
+    timings = {}
     assert setting.follower is not None
     job = Job(program.source, task.instruction, task.n, task.limits, setting.seed, deadline)
     forwards = getattr(setting.follower, "forwards", 0)
@@ -255,6 +259,7 @@ async def execute(
         )
         particles, log_evidence = done.particles, done.log_evidence
         tokens, sandbox = done.tokens, done.sandbox
+        timings["ready"] = round(done.ready, 4)
     shares = weights.normalise([p.log_weight for p in particles])
     particles = tuple(
         replace(p, weight=float(share)) for p, share in zip(particles, shares, strict=True)
@@ -280,7 +285,7 @@ async def execute(
         cost=None,
         seed=setting.seed,
         sandbox={"requested": setting.sandbox or "default", **sandbox},
-        timings={"inference": round(seconds, 3)},
+        timings={**timings, "inference": round(seconds, 3)},
     )
 
 

@@ -24,7 +24,8 @@ class Limits:
         max_tokens: tokens of text for each particle, or None for what the program says.
         cpu: CPU seconds of the worker, or None for what the timeout allows.
         memory: mebibytes that the worker may use beyond what it starts with.
-        lm_tokens: tokens that the run may draw or score in all.
+        lm_tokens: what the run may ask of the follower in all: each request counts as one, and
+            each token of a forced text.
         output: mebibytes that the worker may send to the host in all.
 
     The last four hold where the program runs in a worker, at every sandbox level but ``none``.

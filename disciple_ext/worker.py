@@ -87,12 +87,14 @@ class _StandIn(types.ModuleType):
 
 def work(state: _State, order: dict[str, Any]) -> None:
     """Lock this process, then run the job that comes over the pipe. Does not return."""
-    from .sandbox.link import VECTORS, Link, RemoteFollower
+    from .sandbox.link import Link, RemoteFollower
 
     link = Link(READ_FD, WRITE_FD)
     vectors = None
     if order["fds"] > VECTOR_FD - READ_FD:
-        vectors = mmap.mmap(VECTOR_FD, 4 * state.tokens.size * VECTORS, prot=mmap.PROT_READ)
+        vectors = mmap.mmap(
+            VECTOR_FD, 4 * state.tokens.size * messages.VECTORS, prot=mmap.PROT_READ
+        )
         os.close(VECTOR_FD)
     follower = state.follower = RemoteFollower(
         link,
@@ -120,6 +122,7 @@ def work(state: _State, order: dict[str, Any]) -> None:
             frame = loop.run_until_complete(_run(job, state, link))
         except BaseException as error:
             frame = _failure(error, job["source"])
+    printed.flush()
     link.send(frame)
     os._exit(0)
 
@@ -127,6 +130,7 @@ def work(state: _State, order: dict[str, Any]) -> None:
 def _lock(order: dict[str, Any]) -> None:
     if order["limits"]:
         lockdown.limit(order["memory"], order["cpu"])
+    if order["limits"] and sys.platform == "linux":
         lockdown.no_new_privileges()
     if order["landlock"]:
         lockdown.landlock()
@@ -205,8 +209,16 @@ class _Printed(io.TextIOBase):
     def write(self, text: str) -> int:
         kept = text[: self._left]
         self._left -= len(kept)
-        *lines, self._line = (self._line + kept).split("\n")
-        if lines:
-            event = {"event": "ProgramPrinted", "text": "\n".join(lines)}
-            self._link.send(messages.encode_json(Kind.EVENT, event))
+        lines, newline, self._line = (self._line + kept).rpartition("\n")
+        if newline:
+            self._say(lines)
         return len(text)
+
+    def flush(self) -> None:
+        if self._line:
+            self._say(self._line)
+            self._line = ""
+
+    def _say(self, text: str) -> None:
+        event = {"event": "ProgramPrinted", "text": text}
+        self._link.send(messages.encode_json(Kind.EVENT, event))

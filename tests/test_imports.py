@@ -34,6 +34,7 @@ LAYERS = {
     "execution": 4,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
+    "bench": 6,
     "evaluation": 6,
     "testing": 6,
     "cli": 7,

@@ -12,7 +12,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
-from weakref import WeakSet
 
 import torch
 
@@ -137,7 +136,6 @@ class HostFollower:
         self._flush: asyncio.Task[None] | None = None
         self._rows: OrderedDict[tuple[Prefix, float], torch.Tensor] = OrderedDict()
         self._remembered = max(64, min(remembered, 2**27 // (4 * vocabulary.size)))
-        self._known_sound: WeakSet[Prefix] = WeakSet()
         self._masks = drawing.MaskCache()
         self.services: dict[str, Callable[[Any], Awaitable[Any]]] = {}
 
@@ -211,10 +209,13 @@ class HostFollower:
             batch = [w for w in waiting if not w.over and self._sound(w)]
             # What needs no forward pass goes first: those who asked go on to their next request,
             # and the forward that follows serves all of them at once.
-            easy = [w for w in batch if self.answers_at_once(w.request)]
+            easy: list[Waiting] = []
+            hard: list[Waiting] = []
+            for w in batch:
+                (easy if self.answers_at_once(w.request) else hard).append(w)
             if easy and easy_rounds < _EASY_ROUNDS:
                 easy_rounds += 1
-                self._waiting[:0] = [w for w in batch if not self.answers_at_once(w.request)]
+                self._waiting[:0] = hard
                 batch = easy
             else:
                 easy_rounds = 0
@@ -367,10 +368,13 @@ class HostFollower:
 
     def answers_at_once(self, request: Request) -> bool:
         """Whether a request can be answered without a forward pass."""
+        if isinstance(request, Draw | Branch):
+            rows, temperature, prior = self._rows, request.temperature, request.prior
+            known = (request.proposal, temperature) in rows
+            return known and (prior is None or (prior, temperature) in rows)
         if isinstance(request, Call) or (isinstance(request, Score) and len(request.tokens) > 1):
             return False
-        temperature = request.temperature
-        return all((context, temperature) in self._rows for context in _contexts(request))
+        return (request.context, request.temperature) in self._rows
 
     def _row(self, context: Prefix, temperature: float) -> torch.Tensor:
         return self._rows[(context, temperature)]
@@ -394,8 +398,12 @@ class HostFollower:
         size = self.vocabulary.size
         if not request.temperature > 0:
             return f"the temperature must be above 0, not {request.temperature}"
-        for name in ("mask", "given", "pending"):
-            mask = getattr(request, name, None)
+        masks: tuple[TokenMask | None, ...] = ()
+        if isinstance(request, Draw | Mass):
+            masks = (request.mask,)
+        elif isinstance(request, Branch):
+            masks = (request.mask, request.given, request.pending)
+        for mask in masks:
             if mask is not None and len(mask.array) != size:
                 return f"a mask has {len(mask.array)} entries; the vocabulary has {size}"
         return None
@@ -404,17 +412,10 @@ class HostFollower:
         if not isinstance(context, Prefix):
             return f"a context must be a Prefix, not {type(context).__name__}"
         size, longest = self.vocabulary.size, self.backend.max_context
-        node = context
-        # Only what is new since a context that was looked at before.
-        while node is not Prefix.ROOT and node not in self._known_sound:
-            if node.parent is None or not 0 <= node.token < size:
-                return f"a context must be token ids from 0 to {size - 1}"
-            node = node.parent
-        if context is Prefix.ROOT:
-            return "a context must have at least one token"
-        if longest is not None and len(context) > longest:
-            return f"the context has {len(context)} tokens; the model takes {longest}"
-        self._known_sound.add(context)
+        if context.length == 0 or context.highest >= size:
+            return f"a context must be token ids from 0 to {size - 1}, and at least one"
+        if longest is not None and context.length > longest:
+            return f"the context has {context.length} tokens; the model takes {longest}"
         return None
 
 

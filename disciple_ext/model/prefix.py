@@ -26,9 +26,10 @@ class Prefix:
         parent: all tokens but the last, or None for the root.
         token: the last token id, or -1 for the root.
         length: number of tokens.
+        highest: the largest token id in it, or -1 for the root; so that a range is checked at once.
     """
 
-    __slots__ = ("__weakref__", "_children", "length", "parent", "token")
+    __slots__ = ("__weakref__", "_children", "highest", "length", "parent", "token")
 
     ROOT: ClassVar[Prefix]
 
@@ -36,6 +37,7 @@ class Prefix:
         self.parent = parent
         self.token = token
         self.length: int = 0 if parent is None else parent.length + 1
+        self.highest: int = token if parent is None else max(parent.highest, token)
         # Weak, so that a node lives only as long as somebody uses it or one that follows it. The
         # entry of a dead one stays: there is at most one a token id.
         self._children: dict[int, weakref.ref[Prefix]] | None = None
@@ -45,6 +47,7 @@ class Prefix:
 
         Raises:
             TypeError: ``token`` is not an integer.
+            ValueError: ``token`` is negative.
         """
         token = index(token)
         if self._children is None:
@@ -52,6 +55,8 @@ class Prefix:
         known = self._children.get(token)
         child = known() if known is not None else None
         if child is None:
+            if token < 0:
+                raise ValueError(f"a token id cannot be {token}")
             child = Prefix(self, token)
             self._children[token] = weakref.ref(child)
         return child

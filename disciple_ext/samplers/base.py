@@ -233,8 +233,8 @@ class Run:
             for task in tasks:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            if not task.cancelled() and (error := task.exception()) is not None:
+        for task in tasks:  # in the particles' order, so that the same one is named every time
+            if task in done and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
         if pending:
             self.close(particles)
@@ -250,9 +250,11 @@ class Run:
     ) -> Any:
         try:
             return await action()
-        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-            # A program's own exits are its errors: they must not end the host's event loop.
-            if self._explain is None:
+        except BaseException as error:
+            # A program's own exits are its errors: they must not end the event loop. What cancels
+            # a step, or our own watchdog raises, is none.
+            ours = isinstance(error, asyncio.CancelledError) or _from_the_package(error)
+            if self._explain is None or (ours and not isinstance(error, Exception)):
                 raise
             raise self._explain(error, particle, index, self.steps) from error
 
@@ -289,6 +291,10 @@ class Run:
     def _emit(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
+
+
+def _from_the_package(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] == __package__.partition(".")[0]
 
 
 def _kill(particle: Any, finish_reason: str, reason: str) -> None:

@@ -34,7 +34,7 @@ from ..result import Particle
 from ..task import Limits
 from ..trace.events import Event
 from . import probe
-from .link import VECTORS
+from .messages import VECTORS
 from .policy import LEVELS
 from .session import Exit, Session
 
@@ -113,12 +113,21 @@ def _failure(layer: str, seen: dict[str, list[bool]] | str, abi: int) -> str:
 
 @dataclass(frozen=True)
 class Done:
-    """A finished run: the worker's claims, the host's count of tokens, and the sandbox it had."""
+    """A finished run: the worker's claims, and what the host knows.
+
+    Attributes:
+        particles: the particles, as the worker gave them.
+        log_evidence: natural log of the evidence, as the worker gave it.
+        tokens: follower tokens, counted by the host.
+        sandbox: the level witnessed, and what is known of the locks.
+        ready: seconds from the order to fork until the worker was locked.
+    """
 
     particles: tuple[Particle, ...]
     log_evidence: float | None
     tokens: int
     sandbox: dict[str, Any]
+    ready: float
 
 
 async def witness(plugins: Sequence[str] = (), modules: Sequence[str] = ()) -> Witness:
@@ -172,6 +181,7 @@ async def run(
         "follower": follower.name,
         "max_context": follower.max_context,
     }
+    forked = time.monotonic()
     session = zygote.fork(order, follower, limits, emit)
     try:
         session.start({**job, "sampler": sampler, "events": emit is not None})
@@ -185,7 +195,8 @@ async def run(
     finally:
         zygote.end(session)
     sandbox = {"witnessed": level, **zygote.witness.facts()}
-    return Done(outcome.particles, outcome.log_evidence, outcome.tokens, sandbox)
+    ready = (session.ready_at or forked) - forked
+    return Done(outcome.particles, outcome.log_evidence, outcome.tokens, sandbox, ready)
 
 
 # Zygotes ----------------------------------------------------------------------------------------
@@ -200,7 +211,7 @@ class _Zygote:
         self._socket = ours
         self._errors = tempfile.TemporaryFile()
         script = (
-            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"import sys; sys.path[:] = {[os.path.abspath(p) for p in sys.path]!r}; "
             f"from disciple_ext.sandbox.zygote import main; main({theirs.fileno()})"
         )
         # Nothing of the host's environment goes along: no key, no home, no proxy.

@@ -33,9 +33,6 @@ __all__ = ["Link", "RemoteFollower"]
 _IDLE_PASSES = 64
 """Passes of a busy loop after which waiting requests are sent all the same."""
 
-VECTORS = 16
-"""Whole distributions that may be on their way at the same time."""
-
 
 class Link:
     """Frames to and from the host."""
@@ -139,7 +136,7 @@ class RemoteFollower:
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
         self._texts: dict[str, tuple[int, ...]] = {}
         self._vectors = vectors
-        self._slots = deque(range(VECTORS))
+        self._slots = deque(range(messages.VECTORS))
         self._slot_of: dict[int, int] = {}
         self._no_slot: deque[tuple[int, Request]] = deque()
 
@@ -226,40 +223,36 @@ class RemoteFollower:
     def _record(
         self, ticket: int, request: Request, nodes: list[bytes], masks: list[bytes]
     ) -> bytes:
-        def node(prefix: Prefix | None) -> int:
-            return 0 if prefix is None else self._number(prefix, nodes)
-
-        def mask(value: TokenMask | None) -> int:
-            if value is None:
-                return 0
-            number = self._masks.get(value)
-            if number is None:
-                number = self._masks[value] = len(self._masks) + 1
-                masks.append(np.packbits(value.array).tobytes())
-            return number
-
-        pack = messages.ASK.pack
+        pack, node, mask = messages.ASK.pack, self._prefix, self._mask
         match request:
-            case Draw(proposal, prior, allowed, u, temperature):
-                ids = node(proposal), node(prior), mask(allowed), 0, 0
-                return pack(1, 0, ticket, *ids, u, temperature)
-            case Branch(proposal, prior, asked, given, pending, u, temperature):
-                ids = node(proposal), node(prior), mask(asked), mask(given), mask(pending)
-                return pack(2, 0, ticket, *ids, u, temperature)
+            case Draw():
+                a, b = node(request.proposal, nodes), node(request.prior, nodes)
+                allowed = mask(request.mask, masks)
+                return pack(1, 0, ticket, a, b, allowed, 0, 0, request.u, request.temperature)
+            case Branch():
+                a, b = node(request.proposal, nodes), node(request.prior, nodes)
+                three = (mask(m, masks) for m in (request.mask, request.given, request.pending))
+                return pack(2, 0, ticket, a, b, *three, request.u, request.temperature)
             case Mass(context, allowed, temperature):
-                return pack(3, 0, ticket, node(context), 0, mask(allowed), 0, 0, 0.0, temperature)
+                a, m = node(context, nodes), mask(allowed, masks)
+                return pack(3, 0, ticket, a, 0, m, 0, 0, 0.0, temperature)
             case Score(context, tokens, temperature):
-                ends = node(context), node(context.extend(tokens))
-                return pack(4, 0, ticket, *ends, 0, 0, 0, 0.0, temperature)
+                a, b = node(context, nodes), node(context.extend(tokens), nodes)
+                return pack(4, 0, ticket, a, b, 0, 0, 0, 0.0, temperature)
             case LogProbs(context, temperature):
                 slot = self._slot_of[ticket] = self._slots.popleft()
-                return pack(5, slot, ticket, node(context), 0, 0, 0, 0, 0.0, temperature)
+                return pack(5, slot, ticket, node(context, nodes), 0, 0, 0, 0, 0.0, temperature)
         raise TypeError(f"not a request: {type(request).__name__}")
 
-    def _number(self, prefix: Prefix, nodes: list[bytes]) -> int:
+    def _prefix(self, prefix: Prefix | None, nodes: list[bytes]) -> int:
         """The number of a prefix; it and the parents that the host lacks are sent."""
+        if prefix is None:
+            return 0
         known = self._prefixes
-        new = []
+        number = known.get(prefix)
+        if number is not None:
+            return number
+        new: list[Prefix] = []
         node: Prefix | None = prefix
         while node is not None and node not in known:
             new.append(node)
@@ -270,6 +263,16 @@ class RemoteFollower:
             known[node] = len(known)
         return known[prefix]
 
+    def _mask(self, mask: TokenMask | None, masks: list[bytes]) -> int:
+        """The number of a mask, which is sent where the host lacks it."""
+        if mask is None:
+            return 0
+        number = self._masks.get(mask)
+        if number is None:
+            number = self._masks[mask] = len(self._masks) + 1
+            masks.append(np.packbits(mask.array).tobytes())
+        return number
+
     def _take(self, kind: int, payload: bytes) -> None:
         if kind == Kind.RESULT:
             reply = json.loads(payload)
@@ -279,13 +282,17 @@ class RemoteFollower:
                 self._give(reply["ticket"], reply["value"])
             return
         assert kind == Kind.ANSWER, kind
+        self._answered = True
         (count,) = _COUNT.unpack_from(payload)
         rest = _COUNT.size + count * messages.ANSWER.size
         for ticket, status, n, x, y, z in messages.read_records(
             messages.ANSWER, payload, _COUNT.size, count
         ):
             if status == 0:
-                self._give(ticket, self._reply(ticket, n, x, y, z))
+                request, future = self._waiting.pop(ticket)
+                reply = self._reply(request, ticket, n, x, y, z)
+                if not future.done():
+                    future.set_result(reply)
             elif status == 1:
                 self._give(ticket, self._floats(ticket, np.frombuffer(payload, "<f8", n, rest)))
                 rest += 8 * n
@@ -293,16 +300,12 @@ class RemoteFollower:
                 self._fail(ticket, payload[rest : rest + n].decode())
                 rest += n
 
-    def _reply(self, ticket: int, n: int, x: float, y: float, z: float) -> Any:
-        waiting = self._waiting.get(ticket)
-        match waiting and waiting[0]:
-            case Draw():
-                return Drawn(n, x, y, z)
-            case Branch():
-                return Branched(bool(n), x, y)
-            case LogProbs():
-                return self._vector(self._slot_of.pop(ticket))
-        return x
+    def _reply(self, request: Request, ticket: int, n: int, x: float, y: float, z: float) -> Any:
+        if isinstance(request, Draw):
+            return Drawn(n, x, y, z)
+        if isinstance(request, Branch):
+            return Branched(bool(n), x, y)
+        return self._vector(self._slot_of.pop(ticket)) if ticket in self._slot_of else x
 
     def _floats(self, ticket: int, floats: NDArray[np.float64]) -> Any:
         """Log-probabilities of scored tokens, or a distribution where there is no shared memory."""

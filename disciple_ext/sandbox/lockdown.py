@@ -55,7 +55,8 @@ def _call(what: str, result: int) -> int:
 
 
 def _prctl(what: str, *arguments: int) -> None:
-    assert _libc is not None
+    if _libc is None:
+        raise OSError(f"{what}: there is no such thing on {sys.platform}")
     padded = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:5]]
     _call(what, _libc.prctl(*padded))
 
@@ -69,16 +70,20 @@ def architecture() -> Architecture | None:
 
 
 def drop_root() -> int:
-    """Become ``nobody`` where the process is root; return the user id it now has.
+    """Become ``nobody`` where the process is root and may; return the user id it now has.
 
     This must come before :func:`unshare`: in a user namespace without a mapping, root would
-    still own its files.
+    still own its files. A root without the right to change its id (in some containers) stays
+    what it is: no level's promise rests on the id.
     """
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    return os.geteuid() if hasattr(os, "geteuid") else -1
+    if os.geteuid() == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        except OSError:
+            pass
+    return os.geteuid()
 
 
 def unshare() -> tuple[str, ...]:
@@ -145,9 +150,8 @@ def _mapped() -> int:
 
 def no_new_privileges() -> None:
     """Give up every capability, and the ways to get any; hide from debuggers."""
-    if _libc is None:
-        return
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+    assert _libc is not None
     header = struct.pack("<Ii", 0x20080522, 0)
     nothing = bytes(24)
     _call("capset", _libc.capset(header, nothing))

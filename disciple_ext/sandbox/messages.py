@@ -34,6 +34,7 @@ __all__ = [
     "MAX_FRAME",
     "MAX_TEXT",
     "NODE",
+    "VECTORS",
     "Frames",
     "Kind",
     "Malformed",
@@ -54,6 +55,8 @@ MAX_FRAME = 16 * 2**20
 MAX_TEXT = 2**20
 """Characters of one text (a prompt, a particle's text, a message) at most."""
 MAX_PARTICLES = 100_000
+VECTORS = 16
+"""Whole distributions that may be on their way at the same time, each in a place of its own."""
 
 COUNTS = struct.Struct("<III")
 """Head of an ``ASK``: how many prefixes, masks and requests follow."""

@@ -8,6 +8,7 @@ import mmap
 import os
 import signal
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -40,14 +41,16 @@ from ..result import Particle
 from ..task import Limits
 from ..trace.events import Event
 from . import messages
-from .messages import Kind, Malformed
+from .messages import VECTORS, Kind, Malformed
 
 __all__ = ["Exit", "Outcome", "Session"]
 
 _MAX_WAITING = 100_000
 """Requests that a worker may have under way."""
 _MAX_PREFIXES = 1_000_000
-_MAX_MASKS = 20_000
+_MAX_MASK_BYTES = 2**29
+_MAX_UNSENT = 2**25
+"""Bytes of answers that a worker may leave unread; ours reads them all."""
 _MAX_CONTEXT = 1_000_000
 """Tokens of a context where the model sets no limit."""
 _EASY_ROUNDS = 16
@@ -103,8 +106,10 @@ class Session:
         self.follower = follower
         self.limits = limits
         self.tokens = 0
+        self._spent = 0
+        self._slots: set[int] = set()
         self.loop = asyncio.get_running_loop()
-        self.ready: asyncio.Future[None] = self.loop.create_future()
+        self.ready_at: float | None = None  # time.monotonic() at which the locks were on
         self.done: asyncio.Future[Outcome] = self.loop.create_future()
         self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._read_fd, self._write_fd = read_fd, write_fd
@@ -155,10 +160,8 @@ class Session:
 
     def fail(self, error: BaseException) -> None:
         """End the run with an error."""
-        for future in (self.ready, self.done):
-            if not future.done():
-                future.set_exception(error)
-        self.ready.exception()
+        if not self.done.done():
+            self.done.set_exception(error)
 
     def _cause(self, end: Exit) -> DiscipleError:
         cpu = self.limits.cpu or math.inf
@@ -216,9 +219,9 @@ class Session:
                 return
 
     def _take(self, kind: int, payload: bytes) -> None:
-        if not self.ready.done():
+        if self.ready_at is None:
             if kind == Kind.READY:
-                self.ready.set_result(None)
+                self.ready_at = time.monotonic()
             elif kind == Kind.FAILED:  # not one untrusted byte has been read yet
                 message = messages.read_json(payload)["message"]
                 raise SandboxError(f"the worker could not lock itself: {message}")
@@ -261,10 +264,8 @@ class Session:
         at += masks * size
         if at + requests * messages.ASK.size != len(payload):
             raise Malformed("a batch is longer than it says")
-        asked = [
-            self._request(*record)
-            for record in messages.read_records(messages.ASK, payload, at, requests)
-        ]
+        records = messages.read_records(messages.ASK, payload, at, requests)
+        asked = self._requests(records)
         # As the follower does for particles of its own process: what needs no forward pass goes
         # first, and the rest waits for what its answers lead to, so that one forward serves all.
         self._held += asked
@@ -293,61 +294,70 @@ class Session:
             prefixes.append(node)
 
     def _new_mask(self, packed: bytes) -> None:
-        if len(self._masks) > _MAX_MASKS:
-            raise Malformed(f"more than {_MAX_MASKS} masks")
-        self._masks.append(_masks.get(packed, self.follower.vocabulary.size))
+        size = self.follower.vocabulary.size
+        if len(self._masks) * size > _MAX_MASK_BYTES:
+            raise Malformed(f"more than {len(self._masks)} masks")
+        self._masks.append(_masks.get(packed, size))
 
-    def _request(
-        self,
-        operation: int,
-        slot: int,
-        ticket: int,
-        a: int,
-        b: int,
-        *rest: Any,
-    ) -> tuple[int, int, Request]:
-        *masks, u, temperature = rest
-        if max(a, b) >= len(self._prefixes) or max(masks) >= len(self._masks):
-            raise Malformed("a request names a context or a mask that was never sent")
-        if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
-            raise Malformed("a request with a uniform or a temperature that is out of range")
-        if ticket in self._waiting or len(self._waiting) >= _MAX_WAITING:
-            raise Malformed("a ticket is used twice, or too many requests wait")
-        self._waiting[ticket] = None
-        context, other = self._prefixes[a], self._prefixes[b]
-        mask, given, pending = (self._masks[number] for number in masks)
-        request: Request
-        match operation:
-            case 1:
-                self._spend(1)
-                request = Draw(context, other if b else None, mask, u, temperature)
-            case 2 if mask is not None:
-                prior = other if b else None
-                request = Branch(context, prior, mask, given, pending, u, temperature)
-            case 3 if mask is not None:
-                request = Mass(context, mask, temperature)
-            case 4:
-                try:
-                    tokens = other.after(context)
-                except ValueError:
-                    raise Malformed("a score of tokens that do not follow its context") from None
-                if not tokens:
-                    raise Malformed("a score of no tokens")
-                self._spend(len(tokens))
-                request = Score(context, tokens, temperature)
-            case 5:
-                request = LogProbs(context, temperature)
-            case _:
-                raise Malformed("an unknown request")
-        return ticket, slot, request
+    def _requests(self, records: Any) -> list[tuple[int, int, Request]]:
+        prefixes, masks, waiting = self._prefixes, self._masks, self._waiting
+        contexts, known = len(prefixes), len(masks)
+        self._spend(len(records))
+        asked: list[tuple[int, int, Request]] = []
+        for kind, slot, ticket, a, b, m, given, pending, u, temperature in records:
+            if max(a, b) >= contexts or max(m, given, pending) >= known:
+                raise Malformed("a request names a context or a mask that was never sent")
+            if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
+                raise Malformed("a request with a uniform or a temperature that is out of range")
+            if ticket in waiting:
+                raise Malformed("a ticket is used twice")
+            waiting[ticket] = None
+            request: Request
+            prior = prefixes[b] if b else None
+            if kind == 1:
+                self.tokens += 1
+                request = Draw(prefixes[a], prior, masks[m], u, temperature)
+            elif kind == 4:
+                request = self._score(prefixes[a], prefixes[b], temperature)
+            elif kind == 5:
+                if slot >= VECTORS or slot in self._slots:
+                    raise Malformed("a distribution without a free place for it")
+                self._slots.add(slot)
+                request = LogProbs(prefixes[a], temperature)
+            else:
+                mask = masks[m]
+                if mask is None or kind not in (2, 3):
+                    raise Malformed("an unknown request, or one without its mask")
+                if kind == 3:
+                    request = Mass(prefixes[a], mask, temperature)
+                else:
+                    request = Branch(
+                        prefixes[a], prior, mask, masks[given], masks[pending], u, temperature
+                    )
+            asked.append((ticket, slot, request))
+        if len(waiting) > _MAX_WAITING:
+            raise Malformed("too many requests wait")
+        return asked
 
-    def _spend(self, tokens: int) -> None:
-        self.tokens += tokens
-        if self.tokens > self.limits.lm_tokens:
+    def _score(self, context: Prefix, end: Prefix, temperature: float) -> Score:
+        try:
+            tokens = end.after(context)
+        except ValueError:
+            raise Malformed("a score of tokens that do not follow its context") from None
+        if not tokens:
+            raise Malformed("a score of no tokens")
+        self._spend(len(tokens))
+        self.tokens += len(tokens)
+        return Score(context, tokens, temperature)
+
+    def _spend(self, amount: int) -> None:
+        """Hold the run to its quota: each request counts as one, and each token of a score."""
+        self._spent += amount
+        if self._spent > self.limits.lm_tokens:
             raise LimitExceeded(
-                f"the program drew or scored more than {self.limits.lm_tokens} tokens",
+                f"the program asked the follower for more than {self.limits.lm_tokens} tokens",
                 kind="tokens",
-                value=self.tokens,
+                value=self._spent,
                 limit=self.limits.lm_tokens,
             )
 
@@ -378,13 +388,14 @@ class Session:
         if ticket not in self._waiting:
             return
         del self._waiting[ticket]
+        self._slots.discard(slot)
         if not self._records:
             self.loop.call_soon(self._flush)
         pack = messages.ANSWER.pack
         if error is not None:
             own = isinstance(error, FollowerError)
             self._failure = error if own else FollowerError(str(error))  # type: ignore[assignment]
-            message = str(error).encode()[:4000]
+            message = str(error)[:1000].encode(errors="backslashreplace")
             self._records.append(pack(ticket, 2, len(message), 0.0, 0.0, 0.0))
             self._tail.append(message)
             return
@@ -395,7 +406,7 @@ class Session:
                 record = pack(ticket, 0, value, log_q, log_p, 0.0)
             case float():
                 record = pack(ticket, 0, 0, reply, 0.0, 0.0)
-            case np.ndarray() if self._vectors is not None and slot < _slots(self._vectors, reply):
+            case np.ndarray() if self._vectors is not None:
                 begin = slot * reply.nbytes
                 self._vectors[begin : begin + reply.nbytes] = reply.tobytes()
                 record = pack(ticket, 0, 0, 0.0, 0.0, 0.0)
@@ -455,6 +466,8 @@ class Session:
             if not self._unsent:
                 self.loop.add_writer(self._write_fd, self._writable)
             self._unsent += frame
+            if len(self._unsent) > _MAX_UNSENT:
+                self.fail(ProgramCrashed("the program leaves its answers unread"))
 
     def _writable(self) -> None:
         try:
@@ -468,10 +481,6 @@ class Session:
 
 
 _COUNT = struct.Struct("<I")
-
-
-def _slots(vectors: mmap.mmap, vector: Any) -> int:
-    return len(vectors) // int(vector.nbytes)
 
 
 class _Masks:

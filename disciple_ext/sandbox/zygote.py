@@ -150,9 +150,10 @@ class _Zygote:
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
+            seen: Any = "the probe died"
             try:
-                seen: Any = probe.controls(zygote, landlock=landlock, seccomp=seccomp, pipe=begin)
-            except OSError as error:
+                seen = probe.controls(zygote, landlock=landlock, seccomp=seccomp, pipe=begin)
+            except Exception as error:
                 seen = str(error)
             finally:
                 os.write(begin, json.dumps(seen).encode())

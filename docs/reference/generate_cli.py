@@ -19,6 +19,7 @@ COMMANDS = (
     "plugins",
     "eval collie",
     "report",
+    "bench sandbox",
 )
 PAGE = Path(__file__).with_name("cli.md")
 

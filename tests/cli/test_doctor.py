@@ -76,6 +76,13 @@ def test_a_lock_that_does_nothing_is_no_lock(seen: list[bool], verdict: str) -> 
     assert "fork" in found["sandbox"].fix
 
 
+def test_what_a_layer_does_not_claim_is_not_held_against_it() -> None:
+    tried: Any = {**WHOLE.layers["landlock"], "fork": [False, False]}  # type: ignore[dict-item]
+    found = judged(replace(WHOLE, layers={**WHOLE.layers, "landlock": tried}))
+    assert found["landlock"].ok
+    assert verdicts(found["landlock"])["fork"] == "not its job"
+
+
 def conditions(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert cli.run(["doctor", "--json"]) == 0
     return {c["name"]: c for c in json.loads(capsys.readouterr().out)}

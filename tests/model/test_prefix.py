@@ -50,6 +50,12 @@ def test_tokens_are_integers(token: object) -> None:
     assert Prefix.of([1]) is one
 
 
+def test_token_ids_are_not_negative() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        Prefix.ROOT.then(-1)
+    assert [Prefix.of(ids).highest for ids in ([], [3], [3, 9, 2])] == [-1, 3, 9]
+
+
 def test_numbers_of_other_libraries_become_plain_ones() -> None:
     import numpy as np
 

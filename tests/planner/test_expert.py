@@ -14,6 +14,7 @@ from disciple_ext.errors import TaskNotUnderstood
 from disciple_ext.evaluation.collie import verify
 from disciple_ext.evaluation.puzzles import PUZZLES
 from disciple_ext.follower.host import HostFollower
+from disciple_ext.model.prefix import Prefix
 from disciple_ext.model.vocabulary import Vocabulary
 from disciple_ext.planner.expert import ExpertPlanner, write_program
 from disciple_ext.program import Program
@@ -47,13 +48,13 @@ class _Babble:
         noise = np.random.default_rng(0).normal(0.0, 1.0, (len(tokens), len(tokens)))
         self.rows = torch.tensor(base + noise, dtype=torch.float32)
 
-    async def logits(self, contexts: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         self.forwards += 1
-        return torch.stack([self.rows[c[-1]] for c in contexts])
+        return torch.stack([self.rows[c.token] for c in contexts])
 
     async def score(self, pairs: Sequence[tuple[Any, Any]]) -> list[torch.Tensor]:
         self.forwards += 1
-        return [torch.stack([self.rows[i] for i in (c[-1], *t[:-1])]) for c, t in pairs]
+        return [torch.stack([self.rows[i] for i in (c.token, *t[:-1])]) for c, t in pairs]
 
 
 @pytest.fixture(scope="module")

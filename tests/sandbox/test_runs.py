@@ -264,6 +264,9 @@ def test_an_error_says_where_it_happened() -> None:
         (step("import statistics, random, datetime; raise KeyError"), ProgramCrashed, "KeyError"),
         (step("raise SystemExit(3)"), ProgramCrashed, "SystemExit"),
         (step("raise KeyboardInterrupt"), ProgramCrashed, "KeyboardInterrupt"),
+        (step("raise type('Odd', (BaseException,), {})()"), ProgramCrashed, "Odd"),
+        (step("self.weight = 10 ** 400"), ProgramCrashed, "OverflowError"),
+        (step("self.weight = 'x'"), ProgramCrashed, "TypeError"),
         (step("await self.force('xyz')"), ProgramCrashed, "ValueError"),
         (step("raise type('Odd', (Exception,), {'__str__': lambda s: 1/0})()"), ProgramCrashed,
          "cannot be had"),
@@ -278,6 +281,12 @@ def test_each_failure_is_a_typed_error(source: str, kind: type[DiscipleError], s
     with pytest.raises(kind, match=said):
         run(source)
     assert run(WRITES).text is not None, "the next run is not affected"
+
+
+def test_programs_of_ones_own_may_fail_in_this_process_too() -> None:
+    for fault in ("raise type('Odd', (BaseException,), {})()", "self.weight = 10 ** 400"):
+        with pytest.raises(ProgramCrashed):
+            run(step(fault), sandbox="none")
 
 
 def test_what_the_follower_cannot_do_is_the_followers_error() -> None:
@@ -441,10 +450,17 @@ def runs(pid: int) -> bool:
         return False
 
 
+async def settled() -> None:
+    """The zygote is there, and neither a probe nor an earlier worker is."""
+    await arun_program(WRITES, "t", follower=FOLLOWER, n=4)
+    while any(children(zygote) for zygote in zygotes()):
+        await asyncio.sleep(0.02)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("victim", ["worker", "zygote", "stopped zygote"])
 async def test_what_is_killed_from_outside_ends_that_run_alone(victim: str) -> None:
-    await arun_program(WRITES, "t", follower=FOLLOWER, n=4)  # the zygote has done with its probes
+    await settled()
     sleeps = arun_program(HANGS["a sleep"], "t", follower=FOLLOWER, timeout=2.0)
     run_ = asyncio.ensure_future(sleeps)
     while not (workers := [w for z in zygotes() for w in children(z)]):
@@ -465,7 +481,7 @@ async def test_what_is_killed_from_outside_ends_that_run_alone(victim: str) -> N
 
 
 async def test_a_cancelled_run_leaves_no_process() -> None:
-    await arun_program(WRITES, "t", follower=FOLLOWER, n=4)
+    await settled()
     work = asyncio.ensure_future(
         arun_program(HANGS["a loop"], "t", follower=FOLLOWER, timeout=30.0)
     )
