@@ -134,6 +134,8 @@ async def run_particles(
     try:
         population = await sampler(run, job.n)
         particles = [await _finished(p, run) for p in population.particles]
+    except DiscipleError:
+        raise
     except Exception as error:  # a weight that is no number, say: the program may set anything
         raise loader.crash(error, job.source) from error
     return tuple(particles), population.log_evidence
