@@ -6,29 +6,21 @@ This is the only place where planner, sandbox, sampler and follower meet.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-from .errors import (
-    DiscipleError,
-    LimitExceeded,
-    ProgramError,
-    SandboxUnavailable,
-    UsageError,
-)
-from .execution import Setting, describe_sampler, execute
+from .errors import DiscipleError, LimitExceeded, ProgramError, UsageError
+from .execution import Setting
+from .launch import choose_level, launch, prestart
 from .model.requests import Follower
 from .planner.base import Feedback, Planner
 from .plugins import Registry, load_plugins
 from .program import Program
 from .result import Attempt, Result, Usage
 from .samplers.base import Sampler
-from .sandbox import inprocess
 from .sandbox.policy import LEVELS
 from .task import Task, Verifier
 from .trace.events import (
@@ -40,12 +32,7 @@ from .trace.events import (
 )
 from .verify import verify
 
-if TYPE_CHECKING:
-    from .sandbox.host import Witness
-
 __all__ = ["arun_program", "aself_steer", "run_program", "self_steer"]
-
-T = TypeVar("T")
 
 
 def self_steer(task: str | Task, **options: Any) -> Result:
@@ -111,10 +98,10 @@ async def aself_steer(
     registry = registry or load_plugins()
     chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
     setting = _setting(registry, sampler, seed, sandbox, on_event)
-    _prestart(setting)
+    prestart(setting)
     if getattr(chosen, "trusted", None) is False:
         # Refuse before a program is paid for.
-        await _level(Program("", planner=chosen.name), setting)
+        await choose_level(Program("", planner=chosen.name), setting)
     feedback: list[Feedback] = []
     attempts: list[Attempt] = []
     usage = Usage()
@@ -133,7 +120,7 @@ async def aself_steer(
         try:
             # Another attempt with the same program must not repeat the same draws.
             tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
-            result = await _run(plan.program, task, tried)
+            result = await launch(plan.program, task, tried)
             result = _verified(result, task)
         except (ProgramError, LimitExceeded) as error:
             attempts.append(_failed(plan.program, error, time.monotonic() - begun))
@@ -183,41 +170,13 @@ async def arun_program(
         program = Program(program)
     registry = registry or load_plugins()
     setting = _setting(registry, sampler, seed, sandbox, on_event)
-    _prestart(setting)
-    await _level(program, setting)
+    prestart(setting)
+    await choose_level(program, setting)
     setting = replace(setting, follower=await _load(registry, follower))
     begun = time.monotonic()
-    result = _verified(await _run(program, task, setting), task)
+    result = _verified(await launch(program, task, setting), task)
     done = Attempt(program.source, "ok", seconds=round(time.monotonic() - begun, 3))
     return replace(result, attempts=(done,))
-
-
-# One run ------------------------------------------------------------------------------------
-
-
-async def _run(program: Program, task: Task, setting: Setting) -> Result:
-    level = await _level(program, setting)
-    deadline = time.monotonic() + task.limits.timeout
-    work = execute(program, task, setting, level, deadline)
-    if level != "none":
-        return await _on_the_loop(work)
-    future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
-    left = deadline + inprocess.PATIENCE - time.monotonic()
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), left)
-    except inprocess.Deadline:
-        raise LimitExceeded.timeout(task.limits.timeout) from None
-    except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
-        inprocess.abandon()
-        raise LimitExceeded.timeout(task.limits.timeout) from None
-    except asyncio.CancelledError:
-        future.cancel()
-        raise
-
-
-async def _on_the_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Do work of the host's own on the loop that all runs share."""
-    return await asyncio.wrap_future(inprocess.submit(work))
 
 
 # Small things -------------------------------------------------------------------------------
@@ -281,50 +240,6 @@ async def _load(registry: Registry, spec: Any) -> Follower:
         _followers.clear()  # one model at a time: they are large
         _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
     return _followers[spec]
-
-
-def _prestart(setting: Setting) -> None:
-    """Have the sandbox start while the planner and the follower are made ready."""
-    if setting.sandbox != "none" and hasattr(os, "fork"):
-        inprocess.submit(_witness(setting))
-
-
-async def _witness(setting: Setting) -> Witness:
-    from .sandbox import host
-
-    return await host.witness(setting.plugins, (describe_sampler(setting.sampler)["module"],))
-
-
-async def _level(program: Program, setting: Setting) -> str:
-    """The level at which a program will run.
-
-    Raises:
-        SandboxUnavailable: this machine cannot give the level asked for, or nothing was asked for,
-            the program is not ours, and the machine has not got the strongest.
-    """
-    if setting.sandbox == "none":
-        return "none"
-    if not hasattr(os, "fork"):
-        if setting.sandbox is None and program.trusted:
-            return "none"
-        raise SandboxUnavailable(
-            f"{sys.platform} has no sandbox; read the program, and run it with --sandbox none "
-            "(sandbox='none') if you trust it, or run it on Linux"
-        )
-    seen = await _on_the_loop(_witness(setting))
-    wanted = setting.sandbox or next(iter(LEVELS))
-    missing = seen.missing(wanted)
-    if not missing:
-        return wanted
-    if setting.sandbox is None and program.trusted:
-        return seen.level
-    weaker = [level for level in LEVELS if level != "none" and not seen.missing(level)]
-    raise SandboxUnavailable(
-        f"the sandbox level {wanted!r} is not to be had here: {missing}. "
-        f"To run the program all the same, choose a weaker level yourself: {', '.join(weaker)}, "
-        "none (`disciple doctor` says what each control does here; process and none are no "
-        "security boundary)"
-    )
 
 
 def _verified(result: Result, task: Task) -> Result:

@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
+import numpy
+
 from .errors import DiscipleError, ProgramError
 from .sandbox import lockdown, messages
 from .sandbox.check import ALLOWED_IMPORTS
@@ -115,6 +117,7 @@ def work(state: _State, order: dict[str, Any]) -> None:
     # From here on the process may hold untrusted bytes.
     job = json.loads(link.until(Kind.JOB))
     random.seed(job["seed"])
+    numpy.random.seed(job["seed"] % 2**32)
     sys.meta_path[:] = [_NoImports]
     printed = _Printed(link) if job["events"] else io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):

@@ -30,8 +30,9 @@ LAYERS = {
     "trace": 2,
     "verify": 2,
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
+    "execution": 3,
     "plugins": 4,
-    "execution": 4,
+    "launch": 4,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
     "bench": 6,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import fcntl
 import hashlib
 import itertools
@@ -309,7 +310,8 @@ class _Zygote:
             if other is session:
                 del self.sessions[number]
                 if self.alive:
-                    self._order("kill", {"number": number})
+                    with contextlib.suppress(SandboxError):  # it has just gone: so has the worker
+                        self._order("kill", {"number": number})
 
     def _order(self, order: str, facts: dict[str, Any], fds: Sequence[int] = ()) -> None:
         line = json.dumps({"order": order, **facts}).encode() + b"\n"
