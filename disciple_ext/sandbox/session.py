@@ -108,6 +108,7 @@ class Session:
         self.tokens = 0
         self._spent = 0
         self._slots: set[int] = set()
+        self._overlong = False
         self.loop = asyncio.get_running_loop()
         self.ready_at: float | None = None  # time.monotonic() at which the locks were on
         self.done: asyncio.Future[Outcome] = self.loop.create_future()
@@ -270,11 +271,13 @@ class Session:
         # first, and the rest waits for what its answers lead to, so that one forward serves all.
         self._held += asked
         at_once = getattr(self.follower, "answers_at_once", None)
-        easy = [] if at_once is None else [a for a in self._held if at_once(a[2])]
+        easy: list[tuple[int, int, Request]] = []
+        hard: list[tuple[int, int, Request]] = []
+        for item in self._held:
+            (easy if at_once is not None and at_once(item[2]) else hard).append(item)
         if easy and self._easy_rounds < _EASY_ROUNDS:
             self._easy_rounds += 1
-            tickets = {ticket for ticket, _, _ in easy}
-            chosen, self._held = easy, [a for a in self._held if a[0] not in tickets]
+            chosen, self._held = easy, hard
         else:
             self._easy_rounds = 0
             chosen, self._held = self._held, []
@@ -287,10 +290,10 @@ class Session:
         for parent, token in records:
             if parent >= len(prefixes) or token >= size:
                 raise Malformed("a context that is out of range")
+            if len(prefixes) > _MAX_PREFIXES:
+                raise Malformed(f"more than {_MAX_PREFIXES} contexts")
             node = prefixes[parent].then(token)
-            # One token over the limit is for the follower to refuse, with a better message.
-            if node.length > longest + 1 or len(prefixes) > _MAX_PREFIXES:
-                raise Malformed("a context that is too long, or too many of them")
+            self._overlong |= node.length > longest
             prefixes.append(node)
 
     def _new_mask(self, packed: bytes) -> None:
@@ -334,7 +337,7 @@ class Session:
                     request = Branch(
                         prefixes[a], prior, mask, masks[given], masks[pending], u, temperature
                     )
-            asked.append((ticket, slot, request))
+            asked.append((ticket, slot if kind == 5 else -1, request))
         if len(waiting) > _MAX_WAITING:
             raise Malformed("too many requests wait")
         return asked
@@ -363,6 +366,9 @@ class Session:
 
     def _submit(self, ticket: int, slot: int, request: Request) -> None:
         deliver = partial(self._deliver, ticket, slot)
+        if self._overlong and (problem := self._too_long(request)):
+            deliver(None, problem)
+            return
         submit = getattr(self.follower, "submit", None)
         if submit is not None:
             handle = submit(request, deliver)
@@ -370,6 +376,16 @@ class Session:
                 self._waiting[ticket] = handle
         else:
             self._run(self._ask(request, deliver))
+
+    def _too_long(self, request: Any) -> FollowerError | None:
+        """Refuse what is longer than the model takes; not every follower looks by itself."""
+        longest = self.follower.max_context or _MAX_CONTEXT
+        names = ("proposal", "prior", "context")
+        contexts = [c for name in names if (c := getattr(request, name, None)) is not None]
+        length = max(map(len, contexts)) + len(getattr(request, "tokens", ()))
+        if length <= longest:
+            return None
+        return FollowerError(f"the context has {length} tokens; the model takes {longest}")
 
     async def _ask(self, request: Request, deliver: Callable[..., None]) -> None:
         try:
@@ -388,7 +404,8 @@ class Session:
         if ticket not in self._waiting:
             return
         del self._waiting[ticket]
-        self._slots.discard(slot)
+        if slot >= 0:
+            self._slots.discard(slot)
         if not self._records:
             self.loop.call_soon(self._flush)
         pack = messages.ANSWER.pack
