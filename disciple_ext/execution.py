@@ -26,6 +26,7 @@ from .result import Particle, Result, Usage
 from .samplers import weights
 from .samplers.base import Run, Sampler
 from .sandbox import loader
+from .sandbox.messages import shortened
 from .task import Limits, Task
 from .trace.events import Event, Observer, RunFinished, RunStarted
 
@@ -330,7 +331,7 @@ def _nothing_alive(particles: Sequence[Particle], task: Task) -> DiscipleError:
         return LimitExceeded.timeout(task.limits.timeout)
     counts = ", ".join(f"{reasons.count(r)} {r}" for r in sorted(set(reasons)))
     example = next((p for p in particles if p.reason), None)
-    seen = f". One of them: {example.reason}" if example else ""
+    seen = f". One of them: {shortened(example.reason, 1000)}" if example else ""
     return NoParticleAlive(
         f"no particle ended with positive weight ({counts} of {len(reasons)}){seen}",
         text=example.text if example else None,

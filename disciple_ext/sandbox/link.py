@@ -175,6 +175,8 @@ class RemoteFollower:
         return self._texts[text]
 
     def _need(self, what: dict[str, str]) -> tuple[int, ...]:
+        if max(map(len, what.values())) > messages.MAX_NEED:
+            raise ValueError(f"a text of more than {messages.MAX_NEED} characters")
         self._link.send(messages.encode_json(Kind.NEED, what))
         reply = json.loads(self._link.until(Kind.REPLY))
         if "error" in reply:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -31,7 +31,8 @@ __all__ = [
     "ANSWER",
     "ASK",
     "COUNTS",
-    "MAX_FRAME",
+    "LONGEST",
+    "MAX_NEED",
     "MAX_TEXT",
     "NODE",
     "VECTORS",
@@ -47,16 +48,22 @@ __all__ = [
     "read_need",
     "read_outcome",
     "read_records",
+    "shortened",
 ]
 
 HEADER = struct.Struct("<IB")
-MAX_FRAME = 16 * 2**20
-"""Bytes of one frame at most."""
 MAX_TEXT = 2**20
 """Characters of one text (a prompt, a particle's text, a message) at most."""
+MAX_NEED = 2**16
+"""Characters of a text that the host is asked to encode at most."""
 MAX_PARTICLES = 100_000
 VECTORS = 16
 """Whole distributions that may be on their way at the same time, each in a place of its own."""
+
+_MAX_BRACKETS = 300_000
+_MAX_ITEMS = 1_000_000
+"""Lists and objects, and commas, of one JSON message at most: they take far more memory and time
+than their bytes."""
 
 COUNTS = struct.Struct("<III")
 """Head of an ``ASK``: how many prefixes, masks and requests follow."""
@@ -89,6 +96,18 @@ class Kind(IntEnum):
     RESULT = 19
 
 
+LONGEST = {
+    Kind.READY: 0,
+    Kind.ASK: 2**22,
+    Kind.NEED: 2**19,
+    Kind.CALL: 2**22,
+    Kind.EVENT: 2**22,
+    Kind.DONE: 2**23,
+    Kind.FAILED: 2**20,
+}
+"""Bytes that a frame of the worker's may have: the host reads each in a moment."""
+
+
 class Malformed(DiscipleError):
     """A worker's message breaks the protocol."""
 
@@ -107,22 +126,27 @@ def encode_json(kind: Kind, data: Any) -> bytes:
 
 
 class Frames:
-    """Splits a stream of bytes into frames."""
+    """Splits a stream of bytes into frames.
 
-    def __init__(self) -> None:
+    Args:
+        longest: bytes that the payload of each kind may have, or None where the sender is trusted.
+    """
+
+    def __init__(self, longest: Mapping[Kind, int] | None = None) -> None:
         self._buffer = bytearray()
+        self._longest = longest
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Add bytes; yield the kind and payload of each frame that is now whole.
 
         Raises:
-            Malformed: a frame is longer than :data:`MAX_FRAME`.
+            Malformed: a frame is longer than its kind may be, or of an unknown kind.
         """
         self._buffer += data
         while len(self._buffer) >= HEADER.size:
             length, kind = HEADER.unpack_from(self._buffer)
-            if length > MAX_FRAME:
-                raise Malformed(f"a message of {length} bytes; at most {MAX_FRAME} are allowed")
+            if self._longest is not None and length > self._longest.get(kind, -1):
+                raise Malformed(f"a message of kind {kind} and {length} bytes is not allowed")
             end = HEADER.size + length
             if len(self._buffer) < end:
                 return
@@ -135,11 +159,16 @@ class Frames:
 
 
 def read_json(payload: bytes) -> Any:
-    """JSON of bounded numbers and bounded depth.
+    """JSON of bounded numbers, bounded depth, and a bounded number of lists and objects.
 
     Raises:
         Malformed: it is no JSON, or holds an integer of more than 18 digits.
     """
+    if (
+        payload.count(b"[") + payload.count(b"{") > _MAX_BRACKETS
+        or payload.count(b",") > _MAX_ITEMS
+    ):
+        raise Malformed("a message has too many lists, objects or items")
     try:
         return json.loads(payload, parse_int=_integer)
     except (ValueError, RecursionError) as error:
@@ -169,7 +198,7 @@ def read_need(payload: bytes) -> dict[str, str]:
     data = _dict(read_json(payload))
     if set(data) not in ({"encode"}, {"prompt", "hint"}):
         raise Malformed("an unknown need")
-    return {key: _text(value) for key, value in data.items()}
+    return {key: _text(value, MAX_NEED) for key, value in data.items()}
 
 
 def read_call(payload: bytes) -> tuple[int, str, Any]:
@@ -186,7 +215,7 @@ def read_outcome(payload: bytes) -> tuple[tuple[Particle, ...], float | None]:
     particles = []
     for row in map(_dict, rows):
         reason = row.get("finish_reason")
-        if reason not in FINISH_REASONS:
+        if not isinstance(reason, str) or reason not in FINISH_REASONS:
             raise Malformed("an unknown finish reason")
         particles.append(
             Particle(
@@ -212,7 +241,7 @@ _ERRORS: dict[str, type[ProgramCrashed] | type[ProgramRejected]] = {
 def read_error(payload: bytes, failure: FollowerError | None) -> DiscipleError:
     """The error that ended a run in the worker; ``failure`` is the follower's last one, if any."""
     data = _dict(read_json(payload))
-    message = _text(data.get("message"))
+    message = shortened(_text(data.get("message")), 4000)
     if data.get("type") == "FollowerError" and failure is not None:
         return failure
     if data.get("type") == "SamplerError":
@@ -221,7 +250,7 @@ def read_error(payload: bytes, failure: FollowerError | None) -> DiscipleError:
     return kind(
         message,
         line=_optional_count(data.get("line")),
-        traceback=_text(data.get("traceback")),
+        traceback=shortened(_text(data.get("traceback")), 20_000),
         particle=_optional_count(data.get("particle")),
         step=_optional_count(data.get("step")),
         text=None if data.get("text") is None else _text(data["text"]),
@@ -283,6 +312,11 @@ def _state(data: dict[str, Any]) -> ParticleState:
     )
 
 
+def shortened(text: str, longest: int) -> str:
+    """The text, cut where it is longer."""
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
+
+
 def _dict(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Malformed("a message should be an object")
@@ -298,7 +332,8 @@ def _list(value: Any, longest: int) -> list[Any]:
 def _text(value: Any, longest: int = MAX_TEXT) -> str:
     if not isinstance(value, str) or len(value) > longest:
         raise Malformed(f"a message should hold a text of at most {longest} characters")
-    return value
+    # Half of a surrogate pair is no character: no file, pipe or verifier takes it.
+    return value if value.isascii() else value.encode(errors="replace").decode()
 
 
 def _count(value: Any, below: int = 2**53) -> int:

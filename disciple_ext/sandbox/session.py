@@ -48,7 +48,9 @@ __all__ = ["Exit", "Outcome", "Session"]
 _MAX_WAITING = 100_000
 """Requests that a worker may have under way."""
 _MAX_PREFIXES = 1_000_000
-_MAX_MASK_BYTES = 2**29
+_MAX_MASK_BYTES = 2**28
+_MAX_ENCODED = 1_000_000
+"""Characters that a run may have encoded in all: it is done on the loop that all runs share."""
 _MAX_UNSENT = 2**25
 """Bytes of answers that a worker may leave unread; ours reads them all."""
 _MAX_CONTEXT = 1_000_000
@@ -109,6 +111,7 @@ class Session:
         self._spent = 0
         self._slots: set[int] = set()
         self._overlong = False
+        self._encoded = 0
         self.loop = asyncio.get_running_loop()
         self.ready_at: float | None = None  # time.monotonic() at which the locks were on
         self.done: asyncio.Future[Outcome] = self.loop.create_future()
@@ -116,7 +119,7 @@ class Session:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._vectors = vectors
         self._emit = emit
-        self._frames = messages.Frames()
+        self._frames = messages.Frames(messages.LONGEST)
         self._received = 0
         self._unsent = bytearray()
         self._prefixes = [Prefix.ROOT]
@@ -181,7 +184,8 @@ class Session:
                 "memory); run it again, with fewer particles (-n) if memory is short"
             )
         if end.code < 0:
-            name = signal.Signals(-end.code).name
+            known = -end.code in {s.value for s in signal.Signals}
+            name = signal.Signals(-end.code).name if known else f"signal {-end.code}"
             return ProgramCrashed(
                 f"the program crashed the interpreter ({name}): recursion too deep for C code, or "
                 "memory used up"
@@ -239,7 +243,10 @@ class Session:
             case Kind.EVENT:
                 event = messages.read_event(payload, self.tokens)
                 if self._emit is not None:
-                    self._emit(event)
+                    try:
+                        self._emit(event)
+                    except Exception as error:  # the observer's fault, not the program's
+                        self.fail(error)
             case Kind.DONE:
                 particles, log_evidence = messages.read_outcome(payload)
                 self.done.set_result(Outcome(particles, log_evidence, self.tokens))
@@ -441,6 +448,9 @@ class Session:
 
     def _needed(self, payload: bytes) -> None:
         need = messages.read_need(payload)
+        self._encoded += sum(map(len, need.values()))
+        if self._encoded > _MAX_ENCODED:
+            raise Malformed(f"more than {_MAX_ENCODED} characters to encode")
         try:
             if "encode" in need:
                 ids = self.follower.vocabulary.encode(need["encode"])
@@ -503,9 +513,9 @@ _COUNT = struct.Struct("<I")
 class _Masks:
     """Masks by content: runs that use the same mask share one, and what is computed from it."""
 
-    def __init__(self, most: int = 2048) -> None:
+    def __init__(self, most: int = 2**26) -> None:
         self._known: dict[tuple[int, bytes], TokenMask] = {}
-        self._most = most
+        self._bytes, self._most = 0, most
 
     def get(self, packed: bytes, size: int) -> TokenMask:
         key = (size, packed)
@@ -513,9 +523,12 @@ class _Masks:
         if found is None:
             bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=size)
             found = TokenMask(bits.astype(np.bool_))
+            self._bytes += size
         self._known[key] = found
-        if len(self._known) > self._most:
-            del self._known[next(iter(self._known))]
+        while self._bytes > self._most and len(self._known) > 1:
+            old = next(iter(self._known))
+            del self._known[old]
+            self._bytes -= old[0]
         return found
 
 

@@ -199,6 +199,9 @@ class _Zygote:
                 return
             if pid == 0:
                 return
+            if os.WIFSTOPPED(status):  # a worker that asked to be traced, at a level that lets it
+                os.kill(pid, signal.SIGKILL)
+                continue
             worker = self.workers.pop(pid, None)
             if worker is not None:
                 code = os.waitstatus_to_exitcode(status)

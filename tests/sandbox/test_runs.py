@@ -36,6 +36,10 @@ from disciple_ext.testing import ToyFollower
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 
 SANDBOXED = ("landlock+seccomp", "seccomp", "process")
+MOSTLY_SLOW = (
+    "landlock+seccomp",
+    *(pytest.param(s, marks=pytest.mark.slow) for s in SANDBOXED[1:]),
+)
 
 
 def toy() -> ToyFollower:
@@ -289,6 +293,30 @@ def test_programs_of_ones_own_may_fail_in_this_process_too() -> None:
             run(step(fault), sandbox="none")
 
 
+def test_a_context_beyond_the_models_length_fails_alone() -> None:
+    class Short(ToyFollower):
+        max_context = 8  # type: ignore[assignment]
+
+    short = Short(lambda prompt, text: {"a": 1.0, "": 1.0}, ["a"])
+    source = step(
+        """
+        try:
+            await self.context.follower.ask(Score(self.context.prefix, (0,) * 40))
+        except Exception as error:
+            self.error = str(error)
+        await self.force("a")
+        await self.end()
+        """,
+        rest="""
+    def check(self, text):
+        return self.error == "the context has 41 tokens; the model takes 8"
+
+from disciple_ext.model.requests import Score
+""",
+    )
+    assert run(source, follower=short).check is True
+
+
 def test_what_the_follower_cannot_do_is_the_followers_error() -> None:
     class Broken(ToyFollower):
         async def ask(self, request: Any) -> Any:
@@ -336,7 +364,7 @@ HANGS = {
 
 
 @pytest.mark.parametrize("name", HANGS)
-@pytest.mark.parametrize("level", SANDBOXED)
+@pytest.mark.parametrize("level", MOSTLY_SLOW)
 def test_no_program_outlives_its_deadline(name: str, level: str) -> None:
     run(WRITES, sandbox=level)  # the zygote is there
     begun = time.monotonic()
