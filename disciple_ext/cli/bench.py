@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import UsageError
 from .console import answer, answer_json, examples, note, table
 from .progress import hush
+
+if TYPE_CHECKING:
+    from ..bench.log import Row
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Measure what things cost on this machine.")
 
 SANDBOX_EXAMPLES = ("disciple bench sandbox", "disciple bench sandbox --pairs 25 --json")
+ENGINE_EXAMPLES = (
+    "disciple bench engine --quick",
+    "disciple bench engine --out runs/engine",
+    "disciple bench engine --case b,c --model 32k -n 32 --implementation ours,floor",
+    "disciple bench engine --device cuda --out runs/gpu",
+    "disciple bench engine --report runs/engine --page docs/reference/benchmarks.md "
+    "--figure docs/reference/img/benchmarks.svg",
+)
 
 
 @app.command("sandbox", epilog=examples(*SANDBOX_EXAMPLES))
@@ -46,3 +60,152 @@ def sandbox(
         ("memory of a worker's own", memory),
     ]
     answer(table(rows))
+
+
+@app.command("engine", epilog=examples(*ENGINE_EXAMPLES))
+def engine(
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Directory of the log; what is in it is not measured again."),
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A small selection, CPU seconds only: about two minutes."),
+    ] = False,
+    case: Annotated[
+        str | None, typer.Option("--case", help="Cases, of a,b,c,d,e; default: all.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Models, of embedded,8k,32k,128k; default: all.")
+    ] = None,
+    n: Annotated[
+        str | None, typer.Option("-n", "--particles", help="Particles; default: 8,32,128.")
+    ] = None,
+    implementation: Annotated[
+        str | None,
+        typer.Option(
+            "--implementation",
+            help="Of ours,sandbox,stock,tuned,loop,loop-shared,floor; default: all.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Of cpu,wall,memory; default: all.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", min=1, help="Tokens of a particle; default: 32.")
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", min=1, help="Repeats; default: 5 (stock: 3 at most)."),
+    ] = None,
+    sweeps: Annotated[
+        bool | None,
+        typer.Option("--sweeps/--no-sweeps", help="Over N and T, too; default: with all cases."),
+    ] = None,
+    device: Annotated[
+        str, typer.Option("--device", help="cpu, or cuda with a random Llama-3.2-1B.")
+    ] = "cpu",
+    level: Annotated[
+        str | None, typer.Option("--sandbox", metavar="LEVEL", help="The level to measure.")
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Measure nothing: show the log in DIR."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="With --report: a page for the tables.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="With --report: a file for the SVG figure.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the ratios as JSON.")] = False,
+) -> None:
+    """Ours against LLaMPPL, a bare Hugging Face loop and the forward passes alone, in turns."""
+    hush()
+    if (page or figure) and not report:
+        raise UsageError("--page and --figure go with --report DIR")
+    if report:
+        _report(report, page, figure, as_json)
+        return
+    from ..bench import engine as bench
+    from ..bench.log import machine
+
+    if device != "cpu" and not _has_cuda():
+        note("there is no CUDA device here: nothing was measured")
+        return
+    chosen = bench.QUICK if quick else bench.GPU if device != "cpu" else bench.Selection()
+    wanted: dict[str, Any] = {
+        "cases": _list(case, "--case"),
+        "models": _list(model, "--model"),
+        "n": _numbers(n),
+        "implementations": _list(implementation, "--implementation"),
+        "metrics": _list(metric, "--metric"),
+        "tokens": tokens,
+        "repeats": repeats,
+        "sweeps": sweeps if sweeps is not None or not (case or model or n) else False,
+        "stock_everywhere": implementation is not None or None,
+        "level": level,
+        "device": device,
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    rows = bench.run(replace(chosen, **given), out, _progress)
+    _show(rows, machine(device), as_json)
+
+
+def _report(directory: Path, page: Path | None, figure: Path | None, as_json: bool) -> None:
+    from ..bench.log import read_log, read_machine
+    from ..bench.table import into_page, tables
+
+    rows = read_log(directory)
+    if figure is not None:
+        from ..bench.figure import draw
+
+        draw(rows, figure)
+    if page is None:
+        _show(rows, read_machine(directory), as_json)
+        return
+    text = tables(rows, read_machine(directory))
+    if figure is not None:
+        link = Path(os.path.relpath(figure, page.parent)).as_posix()
+        text = f"![Ratios by case, shares of the floor, and cost by N]({link})\n\n{text}"
+    into_page(page, text)
+    note(f"wrote {page}")
+
+
+def _show(rows: list[Row], machine: dict[str, Any], as_json: bool) -> None:
+    from ..bench.table import ratios, tables
+
+    if as_json:
+        answer_json({"machine": machine, "results": ratios(rows)})
+    else:
+        answer(tables(rows, machine))
+
+
+def _progress(row: Row, done: int, total: int) -> None:
+    unit = "MB" if row.metric == "memory" else "s"
+    value = "unknown" if row.value is None else f"{row.value:.3f} {unit}"
+    place = f"({row.case}) {row.model} N={row.n} T={row.tokens}"
+    note(f"{done}/{total} {place} {row.implementation} {row.metric}: {value}")
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def _list(text: str | None, option: str) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UsageError(f"{option} is empty; give names with commas between them")
+    return names
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    names = _list(text, "-n")
+    try:
+        return None if names is None else tuple(int(name) for name in names)
+    except ValueError:
+        raise UsageError(f"-n takes whole numbers with commas between them, not {text!r}") from None

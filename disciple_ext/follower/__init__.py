@@ -14,13 +14,17 @@ def from_loaded(follower: Any) -> Follower:
     """A follower from what is loaded already.
 
     Args:
-        follower: a :class:`Follower`, LLaMPPL's ``CachedCausalLM`` or genlm-backend's ``AsyncLM``.
+        follower: a :class:`Follower`, a ``FollowerLM`` over one, LLaMPPL's ``CachedCausalLM`` or
+            genlm-backend's ``AsyncLM``.
 
     Raises:
         UsageError: it is none of these.
     """
     if hasattr(follower, "ask") and hasattr(follower, "vocabulary"):
         return cast(Follower, follower)
+    inner = getattr(follower, "follower", None)  # a FollowerLM
+    if inner is not None:
+        return from_loaded(inner)
     if hasattr(follower, "batch_next_token_logprobs") or (
         type(follower).__name__ == "CachedCausalLM"
     ):

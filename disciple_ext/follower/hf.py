@@ -65,7 +65,7 @@ def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:
     from .kv import KVBackend, PlainBackend
 
     vocabulary = vocabulary_of(tokenizer, model)
-    backend = KVBackend(model) if _full_attention(model.config) else PlainBackend(model)
+    backend = KVBackend(model) if _full_attention(model) else PlainBackend(model)
     small = backend.device.type == "cpu" and model.num_parameters() < _SMALL
     return HostFollower(
         backend, vocabulary, ChatPrompt(tokenizer), name=name, threads=1 if small else None
@@ -109,9 +109,15 @@ def _eos_ids(tokenizer: Any, model: Any) -> set[int]:
     return eos
 
 
-def _full_attention(config: Any) -> bool:
-    """Whether every layer attends to the whole past, which is what the slot cache can hold."""
-    text = config.get_text_config()
+def _full_attention(model: Any) -> bool:
+    """Whether every layer attends to the whole past, in the way that the engine's attention can."""
+    text = model.config.get_text_config()
+    if not getattr(model, "_supports_attention_backend", False):
+        return False
+    if getattr(text, "attn_logit_softcapping", None) is not None:
+        return False
+    if getattr(text, "reorder_and_upcast_attn", False):  # GPT-2's own way past the interface
+        return False
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
     window = getattr(text, "sliding_window", None)
     if not getattr(text, "use_sliding_window", True):

@@ -32,12 +32,16 @@ from ..model.requests import (
 )
 from ..model.vocabulary import TokenMask, Vocabulary, intersect
 from . import drawing
+from .drawing import Distributions, Query, Row
 
 __all__ = ["Backend", "Deliver", "HostFollower", "Waiting"]
 
 Deliver = Callable[[Reply, BaseException | None], None]
 """Takes (reply, None), or (None, error); a service's reply may be None, too."""
 
+
+_Key = tuple[Prefix, float]
+"""A context and a temperature."""
 
 _EASY_ROUNDS = 16
 """Rounds without a forward pass in a row: a program that only asks must not starve the others."""
@@ -134,8 +138,9 @@ class HostFollower:
         self._threads = threads
         self._waiting: list[Waiting] = []
         self._flush: asyncio.Task[None] | None = None
-        self._rows: OrderedDict[tuple[Prefix, float], torch.Tensor] = OrderedDict()
-        self._remembered = max(64, min(remembered, 2**27 // (4 * vocabulary.size)))
+        self._rows: dict[_Key, Row] = {}
+        self._batches: OrderedDict[Distributions, list[_Key]] = OrderedDict()
+        self._remembered = max(64, min(remembered, 2**26 // (4 * vocabulary.size)))
         self._masks = drawing.MaskCache()
         self.services: dict[str, Callable[[Any], Awaitable[Any]]] = {}
 
@@ -237,77 +242,72 @@ class HostFollower:
 
     async def _answer(self, good: list[Waiting]) -> None:
         await self._compute([w.request for w in good])
+        kinds: dict[type, list[Waiting]] = {}
+        for w in good:
+            kinds.setdefault(type(w.request), []).append(w)
         for kind, answer in (
             (Draw, self._draw),
             (Branch, self._branch),
             (Mass, self._mass),
             (LogProbs, self._logprobs),
         ):
-            chosen = [w for w in good if isinstance(w.request, kind)]
+            chosen = kinds.get(kind)
             if chosen:
                 replies: Any = answer([w.request for w in chosen])
                 for waiting, reply in zip(chosen, replies, strict=True):
                     waiting.give(reply)
-        scores = [w for w in good if isinstance(w.request, Score)]
+        scores = kinds.get(Score)
         if scores:
             for waiting, logs in zip(
                 scores, await self._score([w.request for w in scores]), strict=True
             ):
                 waiting.give(logs)
-        calls = [w for w in good if isinstance(w.request, Call)]
-        await asyncio.gather(*(self._call(w) for w in calls))
+        calls = kinds.get(Call)
+        if calls:
+            await asyncio.gather(*(self._call(w) for w in calls))
 
     # Each kind of request -----------------------------------------------------------------
 
     def _draw(self, requests: Sequence[Any]) -> list[Drawn]:
-        q = torch.stack([self._row(r.proposal, r.temperature) for r in requests])
-        masks = self._masks.stack([r.mask for r in requests], q)
-        u = torch.tensor([r.u for r in requests], dtype=torch.float64, device=q.device)
-        token, log_q, log_mass = drawing.draw(q, masks, u)
+        queries = [Query(self._row(r.proposal, r.temperature), r.mask) for r in requests]
+        tokens, log_q, log_mass = drawing.draw(queries, [r.u for r in requests], self._masks)
         log_p = log_q
         if any(r.prior is not None and r.prior is not r.proposal for r in requests):
-            p = torch.stack([self._row(r.prior or r.proposal, r.temperature) for r in requests])
-            log_p = drawing.log_prob(p, token)
-        columns = (x.tolist() for x in (token, log_q, log_mass, log_p))
-        return [Drawn(*row) for row in zip(*columns, strict=True)]
+            rows = [self._row(r.prior or r.proposal, r.temperature) for r in requests]
+            log_p = drawing.log_prob(rows, tokens)
+        return list(map(Drawn, tokens, log_q, log_mass, log_p))
 
     def _branch(self, requests: Sequence[Any]) -> list[Branched]:
-        q = torch.stack([self._row(r.proposal, r.temperature) for r in requests])
-        given = [r.given for r in requests]
-        yes = [_outcome(r.mask, r.given) for r in requests]
-        no = [_outcome(~r.mask, r.given) for r in requests]
-        log_all = drawing.log_mass(q, self._masks.stack(given, q))
-        log_in = drawing.log_mass(q, self._masks.stack(yes, q))
-        log_out = drawing.log_mass(q, self._masks.stack(no, q))
-        values = [
-            _branch_value(r.u, a, b)
-            for r, a, b in zip(requests, log_in.tolist(), log_out.tolist(), strict=True)
+        rows = [self._row(r.proposal, r.temperature) for r in requests]
+        queries = [
+            Query(row, mask)
+            for row, r in zip(rows, requests, strict=True)
+            for mask in (r.given, *_outcomes(r))
         ]
-        p = torch.stack([self._row(r.prior or r.proposal, r.temperature) for r in requests])
-        kept = [
-            _outcome(r.mask if value else ~r.mask, r.pending)
-            for r, value in zip(requests, values, strict=True)
-        ]
-        log_p = drawing.log_mass(p, self._masks.stack(kept, p)).tolist()
+        logs = drawing.log_mass(queries, self._masks)
+        values, kept = [], []
+        for r, inside, outside in zip(requests, logs[1::3], logs[2::3], strict=True):
+            value = _branch_value(r.u, inside, outside)
+            row = self._row(r.prior or r.proposal, r.temperature)
+            values.append(value)
+            kept.append(Query(row, _outcome(r.mask if value else ~r.mask, r.pending)))
         replies = []
-        rows = zip(values, log_in.tolist(), log_out.tolist(), log_all.tolist(), log_p, strict=True)
-        for value, inside, outside, everything, lp in rows:
+        for k, log_p in enumerate(drawing.log_mass(kept, self._masks)):
+            everything, inside, outside = logs[3 * k : 3 * k + 3]
             log_q = -math.inf
             if everything > -math.inf:
-                log_q = min(0.0, (inside if value else outside) - everything)
-            replies.append(Branched(value, log_q, lp))
+                log_q = min(0.0, (inside if values[k] else outside) - everything)
+            replies.append(Branched(values[k], log_q, log_p))
         return replies
 
     def _mass(self, requests: Sequence[Any]) -> list[float]:
-        rows = torch.stack([self._row(r.context, r.temperature) for r in requests])
-        masses: list[float] = drawing.log_mass(
-            rows, self._masks.stack([r.mask for r in requests], rows)
-        ).tolist()
-        return masses
+        queries = [Query(self._row(r.context, r.temperature), r.mask) for r in requests]
+        return drawing.log_mass(queries, self._masks)
 
     def _logprobs(self, requests: Sequence[Any]) -> list[Any]:
+        rows = [self._row(r.context, r.temperature) for r in requests]
         # A copy: the caller may write to its vector, and ours is remembered.
-        return [self._row(r.context, r.temperature).cpu().numpy().copy() for r in requests]
+        return [(batch.logits[i] - batch.lse[i].float()).cpu().numpy() for batch, i in rows]
 
     async def _call(self, waiting: Waiting) -> None:
         request = waiting.request
@@ -322,39 +322,57 @@ class HostFollower:
     async def _score(self, requests: Sequence[Any]) -> list[tuple[float, ...]]:
         pairs = list(dict.fromkeys((r.context, r.tokens) for r in requests if len(r.tokens) > 1))
         known = dict(zip(pairs, await self.backend.score(pairs), strict=True)) if pairs else {}
-        replies = []
+        single = [r for r in requests if len(r.tokens) == 1]
+        rows = [self._row(r.context, r.temperature) for r in single]
+        ones = iter(drawing.log_prob(rows, [r.tokens[0] for r in single]) if single else ())
+        replies: list[tuple[float, ...]] = []
         for r in requests:
             if len(r.tokens) == 1:
-                rows = self._row(r.context, r.temperature)[None]
+                replies.append((next(ones),))
             else:
-                rows = torch.log_softmax(known[(r.context, r.tokens)] / r.temperature, -1)
-            ids = torch.tensor(r.tokens, device=rows.device)
-            replies.append(tuple(drawing.log_prob(rows, ids).tolist()))
+                logits = known[(r.context, r.tokens)] / r.temperature
+                ids = torch.tensor(r.tokens, device=logits.device)[:, None]
+                logs = logits.gather(-1, ids)[:, 0].double() - logits.logsumexp(-1)
+                replies.append(tuple(logs.tolist()))
         return replies
 
     # Distributions ------------------------------------------------------------------------
 
     async def _compute(self, requests: Sequence[Request]) -> None:
         """Make the backend compute every distribution of this round that is not remembered."""
-        needed: dict[tuple[Prefix, float], None] = {}
+        needed: dict[_Key, list[TokenMask | None]] = {}
         for request in requests:
+            masks = _masks_of(request)
             for context in _contexts(request):
-                needed[(context, request.temperature)] = None  # type: ignore[union-attr]
+                needed.setdefault((context, request.temperature), []).extend(masks)  # type: ignore[union-attr]
+                masks = ()  # those of the first context, from which is drawn
+        missing = []
         for key in needed:
-            if key in self._rows:
-                self._rows.move_to_end(key)
-        missing = [key for key in needed if key not in self._rows]
+            row = self._rows.get(key)
+            if row is None:
+                missing.append(key)
+            else:
+                self._batches.move_to_end(row.batch)
         if not missing:
             return
         contexts = list(dict.fromkeys(context for context, _ in missing))
         logits = await self.backend.logits(contexts)
-        index = {context: i for i, context in enumerate(contexts)}
-        picked = torch.tensor([index[context] for context, _ in missing], device=logits.device)
-        temperature = logits.new_tensor([t for _, t in missing])[:, None]
-        logprobs = torch.log_softmax(logits[picked] / temperature, -1)
-        self._rows.update(zip(missing, logprobs.unbind(), strict=True))
-        while len(self._rows) > max(self._remembered, len(needed)):
-            self._rows.popitem(last=False)
+        if len(contexts) < len(missing) or any(t != 1.0 for _, t in missing):
+            index = {context: i for i, context in enumerate(contexts)}
+            temperature = logits.new_tensor([t for _, t in missing])[:, None]
+            logits = logits[[index[context] for context, _ in missing]] / temperature
+        wanted = [(i, mask) for i, key in enumerate(missing) for mask in needed[key]]
+        batch = Distributions(logits, self._masks, wanted)
+        self._rows.update((key, Row(batch, i)) for i, key in enumerate(missing))
+        # A row keeps its whole batch, so that whole batches are forgotten.
+        self._batches[batch] = missing
+        used = {self._rows[key].batch for key in needed}
+        while len(self._rows) > self._remembered:
+            oldest = next(iter(self._batches))
+            if oldest in used:
+                break
+            for key in self._batches.pop(oldest):
+                del self._rows[key]
 
     def _sound(self, waiting: Waiting) -> bool:
         """Whether a request can be answered at all; one that cannot fails alone."""
@@ -376,7 +394,7 @@ class HostFollower:
             return False
         return (request.context, request.temperature) in self._rows
 
-    def _row(self, context: Prefix, temperature: float) -> torch.Tensor:
+    def _row(self, context: Prefix, temperature: float) -> Row:
         return self._rows[(context, temperature)]
 
     def _problem(self, request: Request) -> str | None:
@@ -429,11 +447,24 @@ def _contexts(request: Request) -> list[Prefix]:
     return [request.context] if isinstance(request, Mass | LogProbs) else []
 
 
+def _masks_of(request: Request) -> tuple[TokenMask | None, ...]:
+    """The masks whose mass under the first context the answer needs."""
+    if isinstance(request, Draw | Mass):
+        return (request.mask,)
+    if isinstance(request, Branch):
+        return (request.given, *_outcomes(request))
+    return ()
+
+
 def _branch_value(u: float, log_in: float, log_out: float) -> bool:
     """True with probability in / (in + out), each given as a log."""
     if log_in == -math.inf:
         return False
     return log_out == -math.inf or u < 1.0 / (1.0 + math.exp(min(700.0, log_out - log_in)))
+
+
+def _outcomes(request: Branch) -> tuple[TokenMask, TokenMask]:
+    return _outcome(request.mask, request.given), _outcome(~request.mask, request.given)
 
 
 def _outcome(mask: TokenMask, given: TokenMask | None) -> TokenMask:

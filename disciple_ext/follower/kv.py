@@ -1,171 +1,62 @@
-"""Logits of Hugging Face causal LMs, with a key-value cache that follows live prefixes.
+"""Logits of Hugging Face causal LMs, with keys and values that follow live prefixes.
 
-Each cached context owns a *slot*: one row of the key and value tensors. A context that extends
-the tip of a slot by one token grows it in place; one that leaves it earlier (a clone
-after resampling, a changed prompt) gets a slot of its own with the shared part copied. Slots are
-bounded by a memory budget; the least recently used go first, and what was evicted is recomputed.
+What is not yet known of a batch is evaluated in at most three forward passes: long new beginnings
+once each, then the single tokens and the longer runs that contexts add to them. Beginnings are
+shared and everything is bounded by a memory budget, see :mod:`.blocks`; what was evicted is
+computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import Cache
 
 from ..model.prefix import Prefix
 from ..model.requests import Tokens
+from .attention import Group, Plan, StemCache, attending
+from .blocks import Place, Store, Trunk
 
 __all__ = ["KVBackend", "PlainBackend"]
 
-
-@dataclass
-class _Row:
-    """One context to evaluate, whose tokens up to ``known`` the slot already holds."""
-
-    context: Prefix
-    slot: int
-    known: Prefix
-
-    @property
-    def fresh(self) -> int:
-        """Number of tokens to evaluate."""
-        return len(self.context) - len(self.known)
-
-
-@dataclass
-class _Slots:
-    """Which context each slot holds, and in which slot each known prefix lies."""
-
-    tips: dict[int, Prefix] = field(default_factory=dict)
-    where: dict[Prefix, int] = field(default_factory=dict)
-
-    def find(self, context: Prefix) -> tuple[int | None, Prefix]:
-        """The slot with the longest known proper prefix of ``context``, and that prefix."""
-        node = context.parent
-        while node is not None:
-            slot = self.where.get(node)
-            if slot is not None:
-                return slot, node
-            node = node.parent
-        return None, Prefix.ROOT
-
-    def hold(self, slot: int, context: Prefix, known: Prefix) -> None:
-        """``slot`` now holds ``context``, of which it shares ``known`` with another."""
-        self.tips.pop(slot, None)
-        self.tips[slot] = context
-        node: Prefix | None = context
-        while node is not None and node is not known:
-            self.where.setdefault(node, slot)
-            node = node.parent
-
-    def forget(self, slot: int) -> None:
-        """Free the slot: its prefixes are known no more."""
-        node = self.tips.pop(slot, None)
-        while node is not None:
-            if self.where.get(node) == slot:
-                del self.where[node]
-            node = node.parent
-
-
-class _SlotCache(Cache):  # type: ignore[misc]
-    """The key and value tensors, as the model's forward wants them.
-
-    ``update`` writes the new keys where the current rows say, and returns the rows' slots.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(layers=[])
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
-        self.capacity = (0, 0)  # slots, tokens a slot
-
-    def plan(self, rows: Sequence[_Row], width: int, length: int, device: torch.device) -> None:
-        """Set where the next forward's keys go: rows left-padded to ``width`` new tokens."""
-        slots = [r.slot for r in rows]
-        self.slots = torch.tensor(slots, device=device)
-        self.run = (slots[0], slots[0] + len(slots))
-        if slots != list(range(*self.run)):
-            self.run = (0, 0)
-        self.length = length
-        row: list[int] = []
-        column: list[int] = []
-        position: list[int] = []
-        for i, r in enumerate(rows):
-            row += [i] * r.fresh
-            column += range(width - r.fresh, width)
-            position += range(len(r.known), len(r.context))
-        self.row, self.column, self.position = (
-            torch.tensor(x, device=device) for x in (row, column, position)
-        )
-
-    def update(
-        self,
-        key_states: torch.Tensor,
-        value_states: torch.Tensor,
-        layer_idx: int,
-        *_: Any,
-        **__: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the new keys and values of a layer; return all of the rows' keys and values."""
-        out = []
-        for store, new in ((self.keys, key_states), (self.values, value_states)):
-            if len(store) <= layer_idx:
-                shape = (self.capacity[0], new.shape[1], self.capacity[1], new.shape[3])
-                store.append(new.new_zeros(shape))
-            tensor = store[layer_idx]
-            tensor[self.slots[self.row], :, self.position] = new[self.row, :, self.column]
-            known = tensor[:, :, : self.length]
-            out.append(known[slice(*self.run)] if self.run[1] else known[self.slots])
-        return out[0], out[1]
-
-    def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
-        """Copy the first tokens of slots: (from, to, tokens) each."""
-        for source, target, tokens in pairs:
-            for store in (self.keys, self.values):
-                for tensor in store:
-                    tensor[target, :, :tokens] = tensor[source, :, :tokens]
-
-    def resize(self, slots: int, tokens: int) -> None:
-        """Grow to the given capacity, keeping what is there."""
-        old_slots, old_tokens = self.capacity
-        self.capacity = (slots, tokens)
-        for store in (self.keys, self.values):
-            for i, tensor in enumerate(store):
-                store[i] = tensor.new_zeros((slots, tensor.shape[1], tokens, tensor.shape[3]))
-                store[i][:old_slots, :, :old_tokens] = tensor
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Not used: positions and masks are given explicitly."""
-        return 0
+_LONG = 8
+"""New tokens from which on a beginning is worth a trunk."""
+_SCORES = 2**24
+"""Attention scores held at a time, where contexts add several tokens each."""
 
 
 class KVBackend:
-    """A Hugging Face causal LM with full attention, evaluated with the cache above."""
+    """A Hugging Face causal LM with full attention, evaluated with the store above."""
 
-    def __init__(self, model: Any, *, kv_bytes: int = 2**28, rows: int = 128) -> None:
+    def __init__(
+        self, model: Any, *, kv_bytes: int = 2**28, rows: int = 128, bucket: int | None = None
+    ) -> None:
         """Wrap a model.
 
         Args:
-            model: a ``PreTrainedModel`` for causal LM, in eval mode.
+            model: a ``PreTrainedModel`` for causal LM, in eval mode, whose attention takes
+                transformers' attention interface.
             kv_bytes: memory budget of the keys and values.
             rows: contexts evaluated in one forward pass at most.
+            bucket: batches are padded to a multiple of so many rows, so that the rounding of a
+                row's logits, and with it a draw, does not depend on what else is in the batch.
+                None for 4 on a CPU and 32 on others; 1 for no padding. On a CPU all products
+                of four rows and more were found to round alike, those of fewer otherwise.
         """
         self.model = model
         self.device: torch.device = next(model.parameters()).device
         self.dtype: torch.dtype = next(model.parameters()).dtype
-        config = model.config.get_text_config()
+        config = self._config = model.config.get_text_config()
         self.max_context: int | None = getattr(config, "max_position_embeddings", None)
         self.forwards = 0
+        self._heads: int = config.num_attention_heads
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._token_bytes = 2 * config.num_hidden_layers * heads * size * self.dtype.itemsize
-        self._kv_bytes = kv_bytes
+        token_bytes = 2 * config.num_hidden_layers * heads * size * self.dtype.itemsize
         self._rows = rows
-        self._slots = _Slots()
-        self._cache = _SlotCache()
+        self._bucket = bucket or (4 if self.device.type == "cpu" else 32)
+        self._store = Store(kv_bytes, token_bytes)
 
     async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         """Next-token logits, float32, shape (contexts, vocabulary)."""
@@ -184,114 +75,222 @@ class KVBackend:
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _score(self, group: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
-        rows = self._place([context.extend(tokens[:-1]) for context, tokens in group])
-        for row, (context, _) in zip(rows, group, strict=True):
-            # The logits before the first token need its context's last one evaluated again.
-            if len(row.known) >= len(context):
-                assert context.parent is not None
-                row.known = context.parent
-        logits = self._forward(rows, keep=max(len(tokens) for _, tokens in group))
-        for row in rows:
-            self._slots.hold(row.slot, row.context, row.known)
-        return [x[-len(tokens) :] for x, (_, tokens) in zip(logits, group, strict=True)]
+        # The logits before the first token need its context's last one evaluated again.
+        self._grow(list(dict.fromkeys(c.parent for c, _ in group if c.parent is not None)))
+        ends = [(c.extend(tokens[:-1]), c.length - 1) for c, tokens in group]
+        places = self._store.place(ends)
+        out: list[torch.Tensor] = [torch.empty(0)] * len(group)
+        for part in self._parts(places):
+            keep = max(len(group[i][1]) for i in part)
+            for i, logits in zip(part, self._forward([places[i] for i in part], keep), strict=True):
+                out[i] = logits[-len(group[i][1]) :]
+        return out
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _evaluate(self, contexts: Sequence[Prefix]) -> torch.Tensor:
-        rows = self._place(contexts)
-        out: torch.Tensor | None = None
-        # Single tokens and longer runs apart: padding the former to the latter wastes work.
-        short = [i for i, r in enumerate(rows) if r.fresh == 1]
-        long = [i for i, r in enumerate(rows) if r.fresh > 1]
-        for group in (short, long):
-            if group:
-                group.sort(key=lambda i: rows[i].slot)
-                logits = self._forward([rows[i] for i in group])[:, -1]
-                if out is None:
-                    out = logits.new_empty((len(rows), logits.shape[-1]))
-                out[torch.tensor(group, device=self.device)] = logits
-        assert out is not None
-        for row in rows:
-            self._slots.hold(row.slot, row.context, row.known)
+        done = self._grow(contexts)
+        groups: list[tuple[list[int], torch.Tensor]] = []
+        known = [i for i, c in enumerate(contexts) if c in done]
+        if known:
+            groups.append((known, torch.stack([done[contexts[i]] for i in known])))
+        rest = [i for i, c in enumerate(contexts) if c not in done]
+        if rest:
+            places = self._store.place([(contexts[i], contexts[i].length - 1) for i in rest])
+            for part in self._parts(places):
+                logits = self._forward([places[k] for k in part])[:, -1]
+                groups.append(([rest[k] for k in part], logits))
+        if len(groups) == 1:
+            return groups[0][1]
+        out = groups[0][1].new_empty((len(contexts), groups[0][1].shape[-1]))
+        for members, logits in groups:
+            out[torch.tensor(members, device=self.device)] = logits
         return out
 
-    def _place(self, contexts: Sequence[Prefix]) -> list[_Row]:
-        """Give every context a slot that holds all it can of it already."""
-        self._reserve(len(contexts), max(len(c) for c in contexts))
-        rows: list[_Row] = []
-        copies: list[tuple[int, int, int]] = []
-        used: set[int] = set()
-        found = [self._slots.find(c) for c in contexts]
-        sources = {slot for slot, _ in found if slot is not None}
-        for context, (slot, known) in zip(contexts, found, strict=True):
-            at_tip = slot is not None and self._slots.tips[slot] is known
-            if slot is None or not at_tip or slot in used:
-                fresh = self._free(sources | used)
-                if slot is not None:
-                    copies.append((slot, fresh, len(known)))
-                slot = fresh
-            used.add(slot)
-            rows.append(_Row(context, slot, known))
-        self._cache.copy(copies)
-        return rows
+    # Beginnings ---------------------------------------------------------------------------
 
-    def _free(self, keep: set[int]) -> int:
-        slots = self._cache.capacity[0]
-        if len(self._slots.tips) < slots:
-            taken = self._slots.tips.keys() | keep
-            for slot in range(slots):
-                if slot not in taken:
-                    return slot
-        for slot in self._slots.tips:  # least recently used first
-            if slot not in keep:
-                self._slots.forget(slot)
-                return slot
-        raise MemoryError("no free slot: the batch is larger than the cache")  # pragma: no cover
+    def _grow(self, contexts: Sequence[Prefix]) -> dict[Prefix, torch.Tensor]:
+        """Evaluate the long new beginnings of contexts; the logits after each, (vocabulary,)."""
+        stems = self._stems(contexts)
+        out: dict[Prefix, torch.Tensor] = {}
+        while stems:
+            longest, count = 0, 0  # as many as make no more than some thousand tokens
+            for stem in stems[: self._rows]:
+                longest = max(longest, stem.length)
+                if count and (count + 1) * longest > 2**14:
+                    break
+                count += 1
+            some, stems = stems[:count], stems[count:]
+            out.update(zip(some, self._forward_stems(some), strict=True))
+        return out
 
-    def _reserve(self, rows: int, length: int) -> None:
-        """Make room for a batch: every row may need a slot beside the one it copies from."""
-        slots, tokens = self._cache.capacity
-        while tokens < length:
-            tokens = max(64, 2 * tokens)
-        affordable = max(2 * rows, self._kv_bytes // (self._token_bytes * tokens))
-        if tokens == self._cache.capacity[1]:
-            # A smaller batch than the last is no reason to forget what larger ones have left.
-            affordable = max(slots, affordable)
-        wanted = max(slots, 2 * rows)
-        if len(self._slots.tips) + rows > wanted:
-            wanted = 2 * wanted
-        wanted = min(wanted, affordable)
-        if wanted < slots:  # longer texts leave room for fewer of them: begin anew
-            self._slots, self._cache = _Slots(), _SlotCache()
-            self._cache.capacity = (wanted, tokens)
-        elif (wanted, tokens) != self._cache.capacity:
-            self._cache.resize(wanted, tokens)
+    def _stems(self, contexts: Sequence[Prefix]) -> list[Prefix]:
+        cold: list[tuple[Prefix, Prefix]] = []
+        for context in contexts:
+            if context.length >= _LONG and context.parent not in self._store.where:
+                _, known = self._store.find(context)
+                if context.length - known.length >= _LONG:
+                    cold.append((context, known))
+        counts: dict[Prefix, int] = {}
+        for context, known in cold:
+            node = context
+            while node.length > known.length:
+                counts[node] = counts.get(node, 0) + 1
+                assert node.parent is not None
+                node = node.parent
+        least = max(2, len(cold) // 4)
+        stems: dict[Prefix, None] = {}
+        for context, known in cold:
+            node = context
+            while node.length >= known.length + _LONG and counts[node] < least:
+                assert node.parent is not None
+                node = node.parent
+            if node.length >= known.length + _LONG:
+                stems[node] = None
+            elif context.length >= 2 * known.length:  # most of it is new: others may follow
+                stems[context] = None
+        return list(stems)
 
-    @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _forward(self, rows: Sequence[_Row], keep: int = 1) -> torch.Tensor:
-        """Logits of the last ``keep`` positions: float32, shape (rows, keep, vocabulary)."""
-        width = max(r.fresh for r in rows)
-        length = max(len(r.context) for r in rows)
-        self._cache.plan(rows, width, length, self.device)
-        ids = torch.zeros((len(rows), width), dtype=torch.long)
-        first = torch.empty((len(rows), 1), dtype=torch.long)
-        for i, row in enumerate(rows):
-            ids[i, width - row.fresh :] = torch.tensor(row.context.after(row.known))
-            first[i] = len(row.context) - width
-        positions = (first + torch.arange(width)).clamp(min=0)  # of padding: harmless, unread
-        allowed = torch.arange(length) <= positions[:, :, None]
-        mask = torch.zeros(allowed.shape, dtype=self.dtype)
-        mask.masked_fill_(~allowed, torch.finfo(self.dtype).min)
+    def _forward_stems(self, stems: Sequence[Prefix]) -> torch.Tensor:
+        """Make trunks; the logits after each, float32, shape (stems, vocabulary)."""
+        found = [self._store.find(stem) for stem in stems]
+        fresh = [stem.length - known.length for stem, (_, known) in zip(stems, found, strict=True)]
+        width, length = max(fresh), max(stem.length for stem in stems)
+        row: list[int] = []
+        column: list[int] = []
+        position: list[int] = []
+        ids = torch.zeros((len(stems), width), dtype=torch.long)
+        for i, (stem, (_, known)) in enumerate(zip(stems, found, strict=True)):
+            row += [i] * fresh[i]
+            column += range(width - fresh[i], width)
+            position += range(known.length, stem.length)
+            ids[i, width - fresh[i] :] = torch.tensor(stem.after(known))
+        positions = torch.tensor([[s.length - width] for s in stems]) + torch.arange(width)
+        positions = positions.clamp(min=0)  # of padding: harmless, unread
+        mask = torch.zeros((len(stems), 1, width, length), dtype=self.dtype)
+        unseen = torch.arange(length) > positions[:, None, :, None]
+        mask.masked_fill_(unseen, torch.finfo(self.dtype).min)
+        write = tuple(torch.tensor(x, device=self.device) for x in (row, column, position))
+        known_parts = [self._store.read(holder, known) for holder, known in found]
+        cache = StemCache(known_parts, write, length)
+        logits = self._run(ids, positions, cache, 1, mask.to(self.device))[:, -1]
+        self._store.add([_trunk_of(stem, cache, i) for i, stem in enumerate(stems)])
+        return logits
+
+    # What comes after them ----------------------------------------------------------------
+
+    def _parts(self, places: Sequence[Place]) -> list[list[int]]:
+        """Which places to evaluate together."""
+        # Single tokens and longer runs apart: padding the former to the latter wastes work.
+        short = [i for i, p in enumerate(places) if p.fresh == 1]
+        long = [i for i, p in enumerate(places) if p.fresh > 1]
+        parts = [short] if short else []
+        if long:
+            width = max(places[i].fresh for i in long)
+            length = max(places[i].context.length for i in long)
+            rows = max(1, _SCORES // (self._heads * width * length))
+            parts += [long[i : i + rows] for i in range(0, len(long), rows)]
+        return parts
+
+    def _forward(self, places: Sequence[Place], keep: int = 1) -> torch.Tensor:
+        """Logits of the last ``keep`` positions: float32, shape (places, keep, vocabulary)."""
+        rows = len(places)
+        width = max(p.fresh for p in places)
+        padded = -(-rows // self._bucket) * self._bucket
+        if width == 1:
+            ids = torch.tensor([p.context.token for p in places])[:, None]
+        else:
+            ids = torch.zeros((rows, width), dtype=torch.long)
+            for i, p in enumerate(places):
+                ids[i, width - p.fresh :] = torch.tensor(p.context.after(p.known))
+        ends = torch.tensor([p.context.length for p in places])
+        positions = (ends[:, None] + torch.arange(-width, 0)).clamp(min=0)
+        if padded > rows:
+            ids = torch.cat([ids, ids[:1].expand(padded - rows, width)])
+            positions = torch.cat([positions, positions[:1].expand(padded - rows, width)])
+        cache = self._store.cache
+        cache.plan = self._plan(places, width)
+        with attending(cache, self._config):
+            return self._run(ids, positions, cache, keep)[:rows]
+
+    def _plan(self, places: Sequence[Place], width: int) -> Plan:
+        slots = [p.slot.index for p in places]
+        rows, low, high = len(slots), min(slots), max(slots) + 1
+        lengths = [p.context.length - p.slot.base for p in places]
+        length = max(lengths)
+        even = min(lengths) == length
+        in_order = slots == list(range(low, high))
+        read: slice | torch.Tensor = slice(low, high)
+        order: torch.Tensor | None = None
+        seats = [s - low for s in slots]
+        if high - low > 2 * rows + 4:  # too many that nobody asks about in between
+            read, seats = self._tensor(slots), list(range(rows))
+        elif not in_order:
+            order = self._tensor(seats)
+        write = None
+        if not (in_order and even and width == 1):
+            new = [(i, p.fresh, lengths[i], p.slot.index) for i, p in enumerate(places)]
+            write = (
+                self._tensor([i for i, n, _, _ in new for _ in range(n)]),
+                self._tensor([k for _, n, _, _ in new for k in range(width - n, width)]),
+                self._tensor([s for _, n, _, s in new for _ in range(n)]),
+                self._tensor([k for _, n, end, _ in new for k in range(end - n, end)]),
+            )
+        mask = None
+        if not even or width > 1:
+            last = torch.zeros(rows if isinstance(read, torch.Tensor) else high - low)
+            last[seats] = torch.tensor(lengths, dtype=last.dtype)
+            sees = last[:, None] + torch.arange(-width, 0)
+            unseen = torch.arange(length) > sees[:, :, None]
+            mask = torch.zeros(unseen.shape, dtype=self.dtype)
+            mask = mask.masked_fill_(unseen, torch.finfo(self.dtype).min / 2)[:, None].to(
+                self.device
+            )
+        return Plan(rows, read, order, length, write, mask, self._groups(places, seats))
+
+    def _groups(self, places: Sequence[Place], seats: Sequence[int]) -> list[Group]:
+        members: dict[tuple[Trunk, int], list[int]] = {}
+        for place, seat in zip(places, seats, strict=True):
+            if place.slot.trunk is not None:
+                members.setdefault((place.slot.trunk, place.slot.base), []).append(seat)
+        groups = []
+        for (trunk, base), mine in members.items():
+            count = len(mine)
+            index = None
+            if len(members) > 1 or count < len(places) or count < 4:
+                index = self._tensor(mine + mine[:1] * (4 - count))
+            groups.append(Group(index, count, base, trunk.keys, trunk.values))
+        return groups
+
+    def _tensor(self, data: list[int]) -> torch.Tensor:
+        return torch.tensor(data, device=self.device)
+
+    def _run(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        cache: Any,
+        keep: int,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         output = self.model(
             input_ids=ids.to(self.device),
-            attention_mask=mask[:, None].to(self.device),
+            attention_mask=mask,
             position_ids=positions.to(self.device),
-            past_key_values=self._cache,
+            past_key_values=cache,
             use_cache=True,
             logits_to_keep=keep,
         )
         self.forwards += 1
         logits: torch.Tensor = output.logits.float()
         return logits
+
+
+def _trunk_of(stem: Prefix, cache: StemCache, row: int) -> Trunk:
+    return Trunk(
+        stem,
+        [t[row, :, : stem.length].clone() for t in cache.keys],
+        [t[row, :, : stem.length].clone() for t in cache.values],
+    )
 
 
 class PlainBackend:

@@ -1,12 +1,13 @@
 """A generation in progress: one prompt, the tokens after it, and what is pending.
 
 A drop-in for LLaMPPL's ``LMContext``: ``next_token()`` and ``mask_dist()`` are LLaMPPL
-distributions, so a plain ``llamppl.Model`` can use it. The logits stay with the follower; a
-context is a few values that its copies share.
+distributions, so a plain ``llamppl.Model`` can use it, by one changed import. The logits stay with
+the follower; a context is a few values that its copies share.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -14,30 +15,48 @@ from typing import Any
 import numpy as np
 from llamppl.distributions.distribution import Distribution
 from llamppl.distributions.lmcontext import LMContext
+from llamppl.llms import Token as LLaMPPLToken
 from numpy.typing import NDArray
 
 from .prefix import Prefix
 from .requests import Branch, Draw, Follower, LogProbs, Mass, Score, Tokens
 from .stream import Stream
-from .vocabulary import TokenMask, from_ids, intersect, unfinished
+from .vocabulary import TokenMask, intersect, unfinished
 
-__all__ = ["FollowerContext", "MaskDist", "NextToken", "Token"]
+__all__ = ["FollowerContext", "MaskDist", "NextToken", "Token", "renormalise"]
 
 
-class Token(str):
+class Token(str, LLaMPPLToken):  # type: ignore[misc]
     """A token as its text, which also knows its id.
 
-    Unlike LLaMPPL's token it equals its own text (``token == " the"``) and can be hashed.
+    Unlike LLaMPPL's token it equals its own text (``token == " the"``) and can be hashed, and
+    ``+`` joins texts.
+
+    Attributes:
+        token_id: its id.
+        lm: the drop-in ``lm`` of the context that it comes from, or None where there is none.
     """
 
-    __slots__ = ("token_id",)
     token_id: int
+    lm: Any
 
-    def __new__(cls, text: str, token_id: int) -> Token:
+    def __new__(cls, text: str, token_id: int, lm: Any = None) -> Token:
         """Make a token of this text and id."""
         token = super().__new__(cls, text)
         token.token_id = token_id
+        token.lm = lm
         return token
+
+    def __init__(self, text: str, token_id: int, lm: Any = None) -> None:
+        pass  # not LLaMPPL's
+
+    @property
+    def token_str(self) -> str:
+        """Its text."""
+        return str.__str__(self)
+
+    def __radd__(self, other: Any) -> Any:
+        return NotImplemented  # a text joins texts by itself; LLaMPPL's would make a sequence
 
     def __int__(self) -> int:
         return self.token_id
@@ -68,37 +87,85 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
 
     def __init__(
         self,
-        follower: Follower,
+        lm: Any,
         prompt: str | Tokens,
-        *,
         temp: float = 1.0,
+        show_prompt: bool = False,
+        show_eos: bool = True,
+        *,
         random: Stream | None = None,
     ) -> None:
         """Open a context; no request is made before the first one is needed.
 
         Args:
-            follower: the model.
-            prompt: a user message (put into the model's chat format), or ready token ids.
+            lm: the model: a :class:`Follower`, or a :class:`~disciple_ext.FollowerLM` over one,
+                with which the context reads and shows text as ``LMContext`` does.
+            prompt: a user message, which a follower puts into its chat format and a
+                ``FollowerLM`` encodes as it is; or ready token ids.
             temp: temperature, above 0.
-            random: stream of the draws; a fixed one where it is None.
+            show_prompt: whether ``str`` includes the prompt (with a ``FollowerLM``).
+            show_eos: whether ``str`` includes the end of text (with a ``FollowerLM``).
+            random: stream of the draws; where it is None, one that numpy's global generator
+                seeds, so that ``np.random.seed`` repeats a run as it does with ``LMContext``.
         """
-        self.follower = follower
+        inner = getattr(lm, "follower", None)
+        self.follower: Follower = lm if inner is None else inner
+        self._lm = None if inner is None else lm
         self.user = prompt if isinstance(prompt, str) else ""
-        self._start = Prefix.of(follower.prompt(prompt) if isinstance(prompt, str) else prompt)
+        if not isinstance(prompt, str):
+            ids: Tokens = tuple(prompt)
+        else:
+            ids = self.follower.prompt(prompt) if inner is None else lm.tokenizer.encode(prompt)
+        self._start = Prefix.of(ids)
         self.prefix = self._start
+        self.show_prompt = show_prompt
+        self.show_eos = show_eos
         # The text of the tokens up to a node, and the bytes at its end that are no text yet.
         self._decoded = (self._start, "", b"")
         self.temp = temp
         self.pending: TokenMask | None = None
         self.log_pending = 0.0
-        self.random = random if random is not None else Stream()
+        self.random = random if random is not None else Stream(np.random.randint(2**31))
+
+    @classmethod
+    async def create(cls, *args: Any, **kwargs: Any) -> FollowerContext:
+        """Open a context, as ``LMContext.create`` does; there is nothing to wait for."""
+        return cls(*args, **kwargs)
 
     # What LLaMPPL's code reads ------------------------------------------------------------
 
     @property
-    def lm(self) -> Follower:
-        """The follower."""
-        return self.follower
+    def lm(self) -> Any:
+        """The model as it was given."""
+        return self.follower if self._lm is None else self._lm
+
+    @property
+    def prompt_token_count(self) -> int:
+        """Tokens of the prompt."""
+        return len(self._start)
+
+    @property
+    def prompt_string_length(self) -> int:
+        """Characters of the prompt as ``lm.tokenizer`` decodes it."""
+        return len(self.lm.tokenizer.decode(list(self._start.tokens)))
+
+    @property
+    def model_mask(self) -> TokenMask:
+        """What has not been ruled out as the next token."""
+        within, vocabulary = self.drawable, self.follower.vocabulary
+        if within is None:
+            within = vocabulary.mask("every id", "all", lambda: np.ones(vocabulary.size, np.bool_))
+        return within
+
+    @property
+    def next_token_logprobs(self) -> NDArray[np.float32]:
+        """The next-token distribution given what is pending, natural logs; a copy.
+
+        It makes the caller wait for a request of its own, and needs a ``FollowerLM``; where a
+        coroutine can wait, ``await logprobs()`` is the better way.
+        """
+        vector = self.lm.next_token_logprobs_unbatched(self.tokens) / self.temp
+        return renormalise(vector, self.model_mask)
 
     @property
     def tokens(self) -> list[int]:
@@ -139,6 +206,8 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         return MaskDist(self, mask)
 
     def __str__(self) -> str:
+        if self._lm is not None:
+            return str(super().__str__())
         node, text, rest = self._decoded
         if node is not self.prefix:
             tokens = self.follower.vocabulary.tokens
@@ -176,25 +245,42 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         self.pending = mask if self.pending is None else intersect(self.pending, mask)
         self.log_pending = log_mass
 
+    async def log_given(self) -> float:
+        """Log mass of what may come next, on which a draw of this context is conditioned."""
+        exists = self.follower.vocabulary.exists
+        if self.pending is not None or exists is None:
+            return self.log_pending
+        return float(await self.follower.ask(Mass(self.prefix, exists, self.temp)))
+
     async def logprobs(self) -> NDArray[np.float32]:
         """The whole next-token distribution, shape (vocabulary,), natural logs.
 
-        Pending masks are not applied. Ask for it only where a mask will not do: it copies a
-        vector of the vocabulary's size.
+        Pending masks are not applied; ids that the tokenizer lacks are -inf. Ask for it only
+        where a mask will not do: it copies a vector of the vocabulary's size.
         """
-        vector: NDArray[np.float32] = await self.follower.ask(LogProbs(self.prefix, self.temp))
-        return vector
+        vector = await self.follower.ask(LogProbs(self.prefix, self.temp))
+        return renormalise(vector, self.follower.vocabulary.exists)
 
     def coerce(self, mask: AbstractSet[int]) -> TokenMask:
         """``mask`` as a :class:`TokenMask` over this follower's vocabulary."""
-        return (
-            mask if isinstance(mask, TokenMask) else from_ids(mask, self.follower.vocabulary.size)
+        if isinstance(mask, TokenMask):
+            return mask
+        vocabulary = self.follower.vocabulary
+        remembered: Any = getattr(mask, "as_mask", None)  # a drop-in lm's own set
+        if remembered is not None:
+            return remembered(vocabulary.size)  # type: ignore[no-any-return]
+        # One mask for equal sets, since masks are told apart by identity.
+        array = np.zeros(vocabulary.size, dtype=np.bool_)
+        ids = np.fromiter(map(int, mask), np.int64, len(mask))
+        array[ids[(ids >= 0) & (ids < len(array))]] = True
+        return vocabulary.mask(
+            ("ids", hashlib.blake2b(array.data).digest()), "tokens", lambda: array
         )
 
     def token(self, token_id: int) -> Token:
         """The token with this id, as its text."""
         data = self.follower.vocabulary.tokens[token_id]
-        return Token(data.decode("utf-8", errors="replace"), token_id)
+        return Token(data.decode("utf-8", errors="replace"), token_id, self._lm)
 
 
 class NextToken(Distribution):  # type: ignore[misc]
@@ -217,13 +303,14 @@ class NextToken(Distribution):  # type: ignore[misc]
     async def log_prob(self, x: Token | int | str) -> float:
         """Log-probability of a token given what is pending; the context advances by it."""
         ctx, token = self.ctx, token_id(self.ctx, x)
-        if ctx.pending is not None and token not in ctx.pending:
+        within = ctx.drawable
+        if within is not None and token not in within:
             ctx.append(token)
             return -math.inf
         (log_p,) = await ctx.follower.ask(Score(ctx.prefix, (token,), ctx.temp))
-        log_p -= ctx.log_pending
+        given = await ctx.log_given()
         ctx.append(token)
-        return float(log_p)
+        return float(log_p - given) if given > -math.inf else -math.inf
 
 
 class MaskDist(Distribution):  # type: ignore[misc]
@@ -237,7 +324,7 @@ class MaskDist(Distribution):  # type: ignore[misc]
         """Draw the outcome; its log-probability is given what was pending."""
         ctx = self.ctx
         request = Branch(
-            ctx.prefix, None, self.mask, ctx.drawable, ctx.pending, ctx.random.random(), ctx.temp
+            ctx.prefix, None, self.mask, ctx.drawable, ctx.drawable, ctx.random.random(), ctx.temp
         )
         branched = await ctx.follower.ask(request)
         ctx.narrow(self.mask if branched.value else ~self.mask, branched.log_p)
@@ -247,11 +334,32 @@ class MaskDist(Distribution):  # type: ignore[misc]
         """Log-probability of the outcome; the context is narrowed to it."""
         ctx = self.ctx
         mask = self.mask if v else ~self.mask
-        before = ctx.log_pending
-        both = mask if ctx.pending is None else intersect(ctx.pending, mask)
+        within = ctx.drawable
+        both = mask if within is None else intersect(within, mask)
         log_mass = float(await ctx.follower.ask(Mass(ctx.prefix, both, ctx.temp)))
+        given = await ctx.log_given()
         ctx.narrow(mask, log_mass)
-        return log_mass - before
+        return log_mass - given if given > -math.inf else -math.inf
+
+
+def renormalise(logs: NDArray[np.float32], within: TokenMask | None) -> NDArray[np.float32]:
+    """The distribution given ``within``: others are -inf, and the rest sums to 1.
+
+    Args:
+        logs: natural log-probabilities, shape (vocabulary,), normalised or not.
+        within: what remains, or None for ``logs`` as they are.
+
+    Returns:
+        Natural logs, shape (vocabulary,); all -inf where nothing remains.
+    """
+    if within is None:
+        return logs
+    kept = np.where(within.array, logs, np.float32(-math.inf))
+    highest = kept.max(initial=-math.inf)
+    if highest == -math.inf:
+        return kept
+    total = highest + math.log(np.exp(kept - highest, dtype=np.float64).sum())
+    return np.asarray(kept - total, dtype=np.float32)
 
 
 def token_id(ctx: FollowerContext, x: object) -> int:

@@ -32,13 +32,24 @@ class TokenMask(AbstractSet[int]):
         name: what a person calls it, for messages.
     """
 
-    __slots__ = ("__weakref__", "array", "name")
+    __slots__ = ("__weakref__", "_ids", "array", "name")
 
     def __init__(self, array: BoolArray, name: str = "mask") -> None:
         array = np.ascontiguousarray(array, dtype=np.bool_)
         array.setflags(write=False)
         self.array = array
         self.name = name
+        self._ids: NDArray[np.int64] | None = None
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids in the mask, ascending; kept where they are few."""
+        ids = self._ids
+        if ids is None:
+            ids = np.flatnonzero(self.array)
+            if 8 * len(ids) <= len(self.array):
+                self._ids = ids
+        return ids
 
     def __contains__(self, token: object) -> bool:
         return isinstance(token, int | np.integer) and bool(
@@ -46,7 +57,7 @@ class TokenMask(AbstractSet[int]):
         )
 
     def __iter__(self) -> Iterator[int]:
-        return iter(np.flatnonzero(self.array).tolist())
+        return iter(self.ids.tolist())
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.array))

@@ -20,6 +20,7 @@ COMMANDS = (
     "eval collie",
     "report",
     "bench sandbox",
+    "bench engine",
 )
 PAGE = Path(__file__).with_name("cli.md")
 

@@ -92,13 +92,58 @@ def test_draws_invert_the_masked_distribution(logits: list[float], bits: int, u:
 
 
 def test_masks_are_kept_as_tensors_and_the_oldest_dropped() -> None:
-    cache = drawing.MaskCache(size=2)
-    like = torch.zeros(1, 4)
-    masks = [from_ids([i], 4) for i in range(3)]
-    assert cache.stack([None, None], like) is None
+    cache = drawing.MaskCache(nbytes=3 * 2048)
+    device = torch.device("cpu")
+    dense = [TokenMask(np.arange(400) % 7 != k) for k in range(4)]
     for _ in range(2):
+        for mask in dense:
+            made = cache.get(mask, device)
+            assert made.shape == (2, 256)
+            assert made.view(-1)[:400].bool().tolist() == mask.array.tolist()
+            assert not made.view(-1)[400:].any()
+    assert len(cache._tensors) == 3
+    assert cache.get(from_ids([9, 3], 400), device).tolist() == [3, 9]
+
+
+@pytest.mark.parametrize("size", [40, 256, 700])
+def test_every_token_gets_its_share_of_the_uniforms(size: int) -> None:
+    """All draws at even steps of u, of masks of all kinds in one batch, against exact counts."""
+    cache, steps = drawing.MaskCache(), 4000
+    generator = torch.Generator().manual_seed(size)
+    logits = torch.randn((3, size), generator=generator) * 2
+    logits[:, ::5] = -math.inf
+    first = drawing.Distributions(logits[:2], cache)
+    second = drawing.Distributions(logits[2:], cache)
+    bits = np.random.default_rng(size).random(size) < 0.5
+    masks = [None, TokenMask(bits), ~TokenMask(bits), from_ids([1, size - 1], size)]
+    rows = [drawing.Row(first, 0), drawing.Row(first, 1), drawing.Row(second, 0)]
+    for row, values in zip(rows, logits.double().numpy(), strict=True):
+        p = np.exp(values) / np.exp(values).sum()
+        u = [(k + 0.5) / steps for k in range(steps)]
         for mask in masks:
-            stacked = cache.stack([mask, None], like)
-            assert stacked is not None
-            assert stacked.tolist() == [mask.array.tolist(), [True] * 4]
-    assert len(cache._tensors) == 2
+            kept = p if mask is None else np.where(mask.array, p, 0.0)
+            mass = kept.sum()
+            tokens, log_q, log_mass = drawing.draw([drawing.Query(row, mask)] * steps, u, cache)
+            assert tokens == sorted(tokens)
+            counts = np.bincount(tokens, minlength=size)
+            assert np.abs(counts / steps - kept / mass).max() <= 1.01 / steps
+            assert log_mass == pytest.approx([math.log(mass)] * steps, abs=2e-6)
+            assert log_q == pytest.approx(np.log(p[tokens]), abs=2e-6)
+    # Queries of several batches and kinds at once are what they are alone.
+    queries = [drawing.Query(row, mask) for mask in masks for row in rows]
+    u = [0.37] * len(queries)
+    alone = [drawing.draw([q], [0.37], cache) for q in queries]
+    parts = zip(*alone, strict=True)
+    assert drawing.draw(queries, u, cache) == tuple([x[0] for x in part] for part in parts)
+    masses = drawing.log_mass(queries, cache)
+    assert masses == [drawing.log_mass([q], cache)[0] for q in queries]
+
+
+def test_a_remembered_distribution_is_summed_up_once() -> None:
+    cache = drawing.MaskCache()
+    mask = TokenMask(np.arange(600) % 2 == 0)
+    batch = drawing.Distributions(torch.randn(4, 600), cache, [(1, mask)])
+    (sums,) = batch.masked([(1, mask)])
+    batch.logits = torch.full((4, 600), math.nan)
+    (again,) = batch.masked([(1, mask)])
+    assert again is sums

@@ -16,6 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from disciple_ext.follower.blocks import Slot
 from disciple_ext.follower.kv import KVBackend, PlainBackend
 from disciple_ext.model.prefix import Prefix
 
@@ -140,14 +141,88 @@ def test_scores_of_several_tokens(kind: str) -> None:
     same(model, backend, [(*context, *tokens), (*context, *tokens[:2], 3)])
 
 
-def test_the_index_names_what_the_slots_hold_and_nothing_else() -> None:
+def held(backend: KVBackend) -> int:
+    store = backend._store
+    return store.cache.nbytes + sum(t.nbytes for t in store.trunks)
+
+
+def check_index(backend: KVBackend) -> None:
+    store = backend._store
+    for node, holder in store.where.items():
+        assert holder.tip.tokens[: len(node)] == node.tokens
+        if isinstance(holder, Slot):
+            assert store.slots[holder.index] is holder and len(node) > holder.base
+        else:
+            assert holder in store.trunks
+    for slot in store.slots.values():
+        assert (slot.trunk is None) == (slot.base == 0)
+        if slot.trunk is not None:
+            assert slot.trunk in store.trunks
+            assert slot.tip.tokens[: slot.base] == slot.trunk.tip.tokens[: slot.base]
+
+
+def test_the_index_names_what_is_held_and_nothing_else() -> None:
     backend = KVBackend(MODELS["llama"], kv_bytes=60_000)
     for i in range(60):
         logits(backend, [text(i % 3, 5 + i % 7), (*text(i % 3, 4), i % V, 1)])
-        index = backend._slots
-        for node, slot in index.where.items():
-            assert index.tips[slot].tokens[: len(node)] == node.tokens
-    assert len(index.where) <= sum(len(tip) for tip in index.tips.values())
+        logits(backend, [text(i, 20), (*text(i, 14), *text(i + 1, 30)), text(i % 4, 20)])
+        check_index(backend)
+
+
+def test_a_prompt_is_evaluated_once_and_shared_by_all_that_follow() -> None:
+    model = MODELS["llama"]
+    backend = KVBackend(model)
+    prompt = text(1, 30)
+    same(model, backend, [prompt])
+    (trunk,) = backend._store.trunks
+    children = [(*prompt, i) for i in range(8)]
+    for step in range(5):
+        same(model, backend, children)
+        children = [(*children[i - i % 4], i, step) for i in range(8)]  # resampling
+    assert list(backend._store.trunks) == [trunk] and trunk.tip.tokens == prompt
+    assert all(s.trunk is trunk and s.base == 30 for s in backend._store.slots.values())
+    same(model, backend, [(*prompt[:20], 5), (*prompt[:20], 6)])  # a part of it serves as well
+    assert len(backend._store.trunks) == 1
+
+
+def test_a_hint_is_evaluated_once_for_a_whole_population() -> None:
+    model = MODELS["gpt2"]
+    backend = KVBackend(model)
+    prompt, texts = text(1, 20), [text(i + 2, 5 + i % 3) for i in range(8)]
+    same(model, backend, [prompt])
+    same(model, backend, [(*prompt, *t) for t in texts])
+    before, hinted = backend.forwards, (*prompt, *text(50, 12))
+    same(model, backend, [(*hinted, *t) for t in texts])
+    assert backend.forwards == before + 2
+    assert [t.tip.tokens for t in backend._store.trunks if len(t.tip) == 32] == [hinted]
+
+
+def test_slots_of_dead_lineages_are_used_again() -> None:
+    backend = KVBackend(MODELS["llama"])
+    prompt = text(1, 20)
+    children = [(*prompt, i) for i in range(8)]
+    logits(backend, [prompt])
+    for step in range(40):
+        logits(backend, children)
+        ancestors = [i - i % 4 if step % 3 == 0 else i for i in range(8)]
+        children = [(*children[a], i, step) for i, a in enumerate(ancestors)]
+    assert backend._store.cache.capacity[0] <= 24
+
+
+@each_model
+def test_logits_do_not_depend_on_the_rest_of_the_batch(kind: str) -> None:
+    model, prompt = MODELS[kind], text(1, 20)
+    alone: dict[tuple[int, ...], torch.Tensor] = {}
+    for count in (1, 2, 3, 5, 8, 11):
+        backend = KVBackend(model)
+        logits(backend, [prompt])
+        contexts = [(*prompt, i) for i in range(count)]
+        for _ in range(3):
+            for context, row in zip(contexts, logits(backend, contexts), strict=True):
+                torch.testing.assert_close(
+                    row, alone.setdefault(context, row.clone()), atol=2e-5, rtol=0
+                )
+            contexts = [(*c, 3) for c in contexts]
 
 
 @pytest.mark.parametrize("kv_bytes", [1, 60_000])
@@ -162,28 +237,19 @@ def test_what_a_small_budget_evicts_is_computed_again(kv_bytes: int) -> None:
         same(model, backend, contexts[:3])
 
 
-def test_the_budget_holds() -> None:
+@pytest.mark.parametrize("length", [6, 20])
+def test_the_budget_holds(length: int) -> None:
     model = MODELS["llama"]
-    budget = 2_000_000
+    budget = 400_000
     backend = KVBackend(model, kv_bytes=budget)
     for start in range(0, 400, 4):
-        logits(backend, [text(i, 10) for i in range(start, start + 4)])
-    cache = backend._cache
-    held = sum(t.nbytes for store in (cache.keys, cache.values) for t in store)
-    assert 0 < held <= budget
-
-
-def test_a_smaller_batch_forgets_nothing_that_a_larger_one_has_left() -> None:
-    backend = KVBackend(MODELS["llama"], kv_bytes=1)  # both batches are beyond the budget
-    contexts = [text(i, 10) for i in range(8)]
-    logits(backend, contexts)
-    logits(backend, [(*contexts[0], 1)])
-    cache = backend._cache
-    for _ in range(3):
-        contexts = [(*c, 1) for c in contexts]
-        logits(backend, contexts)
-        logits(backend, contexts[:2])
-    assert backend._cache is cache
+        contexts = [text(i, length) for i in range(start, start + 4)]
+        for step in range(3):
+            logits(backend, contexts)
+            assert 0 < held(backend) <= budget
+            contexts = [(*c, step) for c in contexts]
+    assert held(backend) > budget / 5
+    check_index(backend)
 
 
 def test_more_contexts_than_rows() -> None:
@@ -211,6 +277,7 @@ def test_random_walks_of_a_population() -> None:
         if pick(4) == 0:
             population[0] = population[0][: 3 + pick(5)]
         same(model, backend, list(dict.fromkeys(population)))
+        check_index(backend)
 
 
 @each_model
