@@ -21,6 +21,8 @@ from ..model.vocabulary import TokenMask
 
 __all__ = ["Distributions", "MaskCache", "Query", "Row", "draw", "log_mass", "log_prob"]
 
+_MASKS_A_ROW = 64
+"""Masks whose sums a row remembers."""
 _BLOCK = 256
 _CHUNK = {"cpu": 2**18}
 """Probabilities worked on at a time: on a CPU, what fits its cache."""
@@ -125,6 +127,11 @@ class Distributions:
         """Sums by block under dense masks, float64, shape (blocks,) each."""
         unknown = [(i, mask) for i, mask in queries if mask not in self._masked[i]]
         if unknown:
+            for i in {i for i, _ in unknown}:
+                known = self._masked[i]
+                if len(known) > _MASKS_A_ROW:  # keep what this round asks for
+                    wanted = [mask for j, mask in queries if j == i and mask in known]
+                    self._masked[i] = {mask: known[mask] for mask in wanted}
             self._sum_up(unknown)
         return [self._masked[i][mask] for i, mask in queries]
 
@@ -151,8 +158,6 @@ class Distributions:
                 order = sorted(members) if len(members) == n else members
                 sums = torch.mul(some, dense, out=products[: len(members)]).sum(-1).double()
                 for i, row in zip(order, sums, strict=True):
-                    if len(self._masked[i]) > 64:
-                        self._masked[i].clear()
                     self._masked[i][mask] = row
 
 

@@ -493,3 +493,14 @@ class InferenceModel(BaseModel):
     assert {p.first for p in population.particles} == {True, False}
     assert all((str(p) in "ab") == p.first for p in population.particles)
     assert isinstance(population.particles[0].masks.vocabulary.text_mask, TokenMask)
+
+
+def test_many_masks_on_one_distribution() -> None:
+    toy = ToyFollower.random(1, [chr(97 + i) for i in range(10)])
+    size, context = toy.vocabulary.size, prefix(toy)
+    masks = [from_ids(range(i % 3, 12), size) for i in range(200)]
+    row = np.exp(ask(toy, LogProbs(context))[0].astype(float))
+    for k in range(0, 200, 7):  # some that the row knows, and some that are new
+        some = masks[max(0, k - 5) : k + 7]
+        for mask, log_mass in zip(some, ask(toy, *(Mass(context, m) for m in some)), strict=True):
+            assert log_mass == pytest.approx(math.log(row[mask.array].sum()), abs=1e-6)
