@@ -66,8 +66,8 @@ async def aself_steer(
     Args:
         task: what to write, in plain language, or a :class:`Task` with limits of its own.
         planner: ``"expert"`` (offline), ``"openai:MODEL"``, or a :class:`Planner`.
-        follower: ``"embedded"``, ``"hf:ID_OR_PATH"``, a Follower, or a loaded ``CachedCausalLM``
-            or ``AsyncLM``.
+        follower: ``"embedded"``, ``"hf:ID_OR_PATH"``, ``"vllm:ID_OR_PATH"``, a Follower, or a
+            loaded ``CachedCausalLM`` or ``AsyncLM``.
         sampler: ``"smc"``, ``"is"``, ``"rs"``, a plugin's name, or a :class:`Sampler`.
         n: particles; 32 unless the task says otherwise.
         seed: seed of every draw: one seed gives one result on one machine.

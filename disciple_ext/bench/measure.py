@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import time
 import zlib
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from .agree import check_agreement
 from .cases import Cell
 from .loop import Loop
 from .ours import Ours, Recording
-from .sandbox import _children
+from .sandbox import children
 from .stock import Stock
 from .synthetic import load
 
@@ -146,7 +147,9 @@ def run_number(cell: Cell, implementation: str, metric: str, repeat: int) -> int
 def _cpu_seconds() -> float:
     """CPU seconds of this process and of the sandbox's, ended workers included."""
     time.sleep(0.05)  # until the zygote has seen the end of its workers
-    return time.process_time() + sum(map(_tree_seconds, _children("self")))
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    alive = sum(map(_tree_seconds, children("self")))
+    return time.process_time() + ended.ru_utime + ended.ru_stime + alive
 
 
 def _tree_seconds(pid: str) -> float:
@@ -155,7 +158,7 @@ def _tree_seconds(pid: str) -> float:
     except OSError:  # no such system, or the process has ended meanwhile
         return 0.0
     ticks = sum(int(x) for x in fields[11:15])  # user and system time, its own and its children's
-    return ticks / _TICKS + sum(map(_tree_seconds, _children(pid)))
+    return ticks / _TICKS + sum(map(_tree_seconds, children(pid)))
 
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100

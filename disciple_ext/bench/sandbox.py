@@ -21,7 +21,7 @@ from ..model.vocabulary import Vocabulary
 from ..steer import run_program, self_steer
 from ..task import Task
 
-__all__ = ["Costs", "measure"]
+__all__ = ["Costs", "children", "measure"]
 
 _TASK = "Please generate a sentence with exactly 82 characters."
 _BATCHES = 300
@@ -156,14 +156,15 @@ class _PrivateMemory:
 
     def _watch(self) -> None:
         while not self._over.wait(0.02):
-            for zygote in _children("self"):
-                for worker in _children(zygote):
+            for zygote in children("self"):
+                for worker in children(zygote):
                     private = _private_mb(worker)
                     if private is not None:
                         self.most = max(private, self.most or 0.0)
 
 
-def _children(pid: str) -> list[str]:
+def children(pid: str) -> list[str]:
+    """Ids of the processes that a process has started; none where the system does not tell."""
     try:
         tasks = [*Path(f"/proc/{pid}/task").iterdir()]
         return [child for task in tasks for child in (task / "children").read_text().split()]

@@ -20,7 +20,7 @@ _WIDTH = 88
 
 def demo(
     follower: Annotated[
-        str, typer.Option("--follower", help="Who writes: embedded or hf:ID_OR_PATH.")
+        str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
     ] = "embedded",
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as JSON.")] = False,

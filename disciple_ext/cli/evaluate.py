@@ -56,7 +56,7 @@ def collie(
         typer.Option("-n", "--particles", help="Particles; default 32, for paragraphs 8."),
     ] = None,
     follower: Annotated[
-        str, typer.Option("--follower", help="Who writes: embedded or hf:ID_OR_PATH.")
+        str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
     ] = "embedded",
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     timeout: Annotated[

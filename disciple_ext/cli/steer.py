@@ -42,7 +42,10 @@ PlannerName = Annotated[
     str, typer.Option("--planner", help="Who writes the program: expert or openai:MODEL.")
 ]
 FollowerName = Annotated[
-    str, typer.Option("--follower", help="Who writes the text: embedded or hf:ID_OR_PATH.")
+    str,
+    typer.Option(
+        "--follower", help="Who writes the text: embedded, hf:ID_OR_PATH or vllm:ID_OR_PATH."
+    ),
 ]
 SamplerName = Annotated[
     str, typer.Option("--sampler", help="smc, is or rs; `disciple samplers` lists all.")
