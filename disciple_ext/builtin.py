@@ -12,14 +12,20 @@ from .samplers.base import Sampler
 from .samplers.importance import ImportanceSampler
 from .samplers.rejection import RejectionSampler
 from .samplers.smc import SMCSampler
+from .samplers.smc_steer import SteerSampler
 
 __all__: list[str] = []
 
 
 @hookimpl
 def register_samplers() -> dict[str, Callable[[], Sampler]]:
-    """Importance, SMC and rejection sampling."""
-    return {"is": ImportanceSampler, "rs": RejectionSampler, "smc": SMCSampler}
+    """Importance, SMC (with and without replacement) and rejection sampling."""
+    return {
+        "is": ImportanceSampler,
+        "rs": RejectionSampler,
+        "smc": SMCSampler,
+        "smc-steer": SteerSampler,
+    }
 
 
 @hookimpl

@@ -356,6 +356,7 @@ def test_samplers_and_plugins_are_listed(
         "is": "weighted",
         "rs": "weighted",
         "smc": "weighted",
+        "smc-steer": "weighted",
     }
     assert "smc" in disciple("samplers").stdout
     monkeypatch.setenv("DISCIPLE_PLUGINS", "")

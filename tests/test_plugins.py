@@ -70,7 +70,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_built_ins_come_through_the_same_hooks(install: Any) -> None:
     registry = load_plugins()
-    assert set(registry.tables["samplers"]) == {"is", "rs", "smc"}
+    assert set(registry.tables["samplers"]) == {"is", "rs", "smc", "smc-steer"}
     assert {"MaxCharsMask", "ChoiceMask"} <= set(registry.tables["masks"])
     assert [p.name for p in registry.plugins] == ["builtin"]
     assert registry.make("samplers", "smc").name == "smc"
@@ -152,7 +152,7 @@ def test_broken_plugins_are_named_in_a_warning_and_skipped(install: Any) -> None
 @pytest.mark.parametrize(
     ("kind", "spec", "match"),
     [
-        ("samplers", "gibbs", "there are: is, rs, smc"),
+        ("samplers", "gibbs", "there are: is, rs, smc, smc-steer"),
         ("samplers", "is:3", "takes no argument"),
         ("planners", "expert:x", "takes no argument"),
         ("planners", "openai", "openai:"),

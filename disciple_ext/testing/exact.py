@@ -34,6 +34,7 @@ class Execution:
         finish_reason: why it ended.
         check: verdict of the program's ``check``, or None.
         particle: the finished particle.
+        path: natural log of its weight before the first step and after each step.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Execution:
     finish_reason: str
     check: bool | None
     particle: BaseModel
+    path: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,20 @@ class ExactPosterior:
     def evidence(self) -> float:
         """The sum of all masses."""
         return math.fsum(self.masses.values())
+
+    @property
+    def bound(self) -> float:
+        """What the evidence of a sampler that steps its particles together cannot exceed.
+
+        The product over steps of the largest factor by which any execution's weight grows there:
+        an average of weights, after any number of resamplings, is at most that.
+        """
+        paths = [tuple(w for w in e.path if w > -math.inf) for e in self.executions]
+        longest = max(map(len, paths))
+        grown = np.zeros((len(paths), longest))  # a finished particle's weight does not change
+        for row, path in zip(grown, paths, strict=True):
+            row[: len(path)] = np.diff(path, prepend=0.0)
+        return float(math.exp(grown.max(0).sum()))
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -111,8 +127,10 @@ def exact_posterior(
                 limits=limits,
             )
             (particle,) = await run.spawn(1)
+            path = [float(particle.weight)]
             while not particle.done_stepping():
                 await run.step([particle])
+                path.append(float(particle.weight))
             alive = particle.weight > -math.inf
             verdict = await run.check(particle) if alive else None
             found.append(
@@ -123,6 +141,7 @@ def exact_posterior(
                     particle.finish_reason or "ended",
                     verdict,
                     particle,
+                    tuple(path),
                 )
             )
             script = branching.next_script()

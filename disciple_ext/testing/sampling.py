@@ -20,7 +20,7 @@ from ..samplers.base import Population, Run, Sampler
 from ..task import Limits, Task
 from .exact import ExactPosterior, exact_posterior, load_model
 
-__all__ = ["arun_sampler", "check_sampler", "run_sampler"]
+__all__ = ["arun_sampler", "check_properly_weighted", "run_sampler"]
 
 
 async def arun_sampler(
@@ -52,7 +52,7 @@ def run_sampler(
     return asyncio.run(arun_sampler(sampler, program, follower, n, **options))
 
 
-def check_sampler(
+def check_properly_weighted(
     sampler: Sampler,
     program: str | type[BaseModel],
     follower: HostFollower,
@@ -64,7 +64,9 @@ def check_sampler(
     errors: float = 6.0,
     exact: ExactPosterior | None = None,
 ) -> None:
-    """Hold a sampler to proper weighting on a program whose posterior can be enumerated.
+    """Hold a sampler to proper weighting on one program whose posterior can be enumerated.
+
+    :func:`~disciple_ext.testing.check_sampler` does it on many, and checks more.
 
     For f = 1, f = length, and eight fixed functions that give each text a sign, the mean over
     runs of (evidence x weighted average of f) must be within ``errors`` standard errors of the

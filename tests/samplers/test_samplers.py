@@ -26,7 +26,7 @@ from disciple_ext.testing import (
     ExactPosterior,
     ToyFollower,
     arun_sampler,
-    check_sampler,
+    check_properly_weighted,
     exact_posterior,
     run_sampler,
 )
@@ -93,29 +93,31 @@ def test_the_test_program_does_what_it_says() -> None:
 @pytest.mark.parametrize("scheme", sorted(SCHEMES))
 def test_smc_is_properly_weighted(scheme: str, threshold: float) -> None:
     sampler = SMCSampler(threshold, scheme)
-    check_sampler(sampler, EVERYTHING, toy(), n=4, runs=250, exact=exact(EVERYTHING))
+    check_properly_weighted(sampler, EVERYTHING, toy(), n=4, runs=250, exact=exact(EVERYTHING))
 
 
 @pytest.mark.parametrize("source", [EVERYTHING, PLAIN])
 def test_importance_sampling_is_properly_weighted(source: str) -> None:
-    check_sampler(ImportanceSampler(), source, toy(), n=3, runs=300, exact=exact(source))
+    check_properly_weighted(ImportanceSampler(), source, toy(), n=3, runs=300, exact=exact(source))
 
 
 def test_smc_takes_plain_llamppl_programs() -> None:
-    check_sampler(SMCSampler(1.0), PLAIN, toy(), n=3, runs=300, exact=exact(PLAIN))
+    check_properly_weighted(SMCSampler(1.0), PLAIN, toy(), n=3, runs=300, exact=exact(PLAIN))
 
 
 @pytest.mark.parametrize(("stop_after", "n"), [(None, 3), (2, 6), (3, 12)])
 def test_rejection_sampling_is_properly_weighted(stop_after: int | None, n: int) -> None:
     sampler = RejectionSampler(stop_after, batch=4)
-    check_sampler(
+    check_properly_weighted(
         sampler, PLAIN, toy(), n=n, runs=300, condition=True, exact=exact(PLAIN, condition=True)
     )
 
 
 def test_rejection_sampling_with_unequal_weights_is_properly_weighted() -> None:
     source = EVERYTHING + "\n    def check(self, text):\n        return len(text) != 1\n"
-    check_sampler(RejectionSampler(2, batch=3), source, toy(), n=9, runs=300, condition=True)
+    check_properly_weighted(
+        RejectionSampler(2, batch=3), source, toy(), n=9, runs=300, condition=True
+    )
 
 
 # A sampler that is wrong is found ------------------------------------------------------------
@@ -168,15 +170,15 @@ class FirstToArrive(RejectionSampler):
     ("wrong", "source"),
     [(OnlySurvivors(), EVERYTHING), (Forgetful(), EVERYTHING), (FirstToArrive(), PLAIN)],
 )
-def test_check_sampler_finds_wrong_samplers(wrong: Any, source: str) -> None:
+def test_check_properly_weighted_finds_wrong_samplers(wrong: Any, source: str) -> None:
     with pytest.raises(AssertionError, match="not properly weighted"):
-        check_sampler(wrong, source, toy(), n=12, runs=200, exact=exact(source))
+        check_properly_weighted(wrong, source, toy(), n=12, runs=200, exact=exact(source))
 
 
 def test_search_samplers_are_not_held_to_weights() -> None:
     assert RejectionSampler(1).kind == "search" and RejectionSampler(2).kind == "weighted"
     with pytest.raises(SamplerError, match="search"):
-        check_sampler(RejectionSampler(1), PLAIN, toy())
+        check_properly_weighted(RejectionSampler(1), PLAIN, toy())
 
 
 # Rejection sampling --------------------------------------------------------------------------
