@@ -22,6 +22,9 @@ __all__ = ["KVBackend", "PlainBackend"]
 
 _LONG = 8
 """New tokens from which on a beginning is worth a trunk."""
+_SHORT = 255
+"""Tokens up to which texts are evaluated together, whatever their lengths; beyond it, lengths of
+one power of two."""
 _SCORES = 2**24
 """Attention scores held at a time, where contexts add several tokens each."""
 
@@ -180,15 +183,20 @@ class KVBackend:
 
     def _parts(self, places: Sequence[Place]) -> list[list[int]]:
         """Which places to evaluate together."""
-        # Single tokens and longer runs apart: padding the former to the latter wastes work.
-        short = [i for i, p in enumerate(places) if p.fresh == 1]
-        long = [i for i, p in enumerate(places) if p.fresh > 1]
-        parts = [short] if short else []
-        if long:
-            width = max(places[i].fresh for i in long)
-            length = max(places[i].context.length for i in long)
-            rows = max(1, _SCORES // (self._heads * width * length))
-            parts += [long[i : i + rows] for i in range(0, len(long), rows)]
+        # Single tokens and longer runs apart, and short texts and much longer ones: padding the
+        # former to the latter wastes work.
+        alike: dict[tuple[bool, int], list[int]] = {}
+        for i, place in enumerate(places):
+            own = place.context.length - place.slot.base
+            alike.setdefault((place.fresh > 1, max(_SHORT, own).bit_length()), []).append(i)
+        parts = []
+        for (several, _), members in alike.items():
+            rows = len(members)
+            if several:
+                width = max(places[i].fresh for i in members)
+                length = max(places[i].context.length for i in members)
+                rows = max(1, _SCORES // (self._heads * width * length))
+            parts += [members[i : i + rows] for i in range(0, len(members), rows)]
         return parts
 
     def _forward(self, places: Sequence[Place], keep: int = 1) -> torch.Tensor:
