@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TokenMask", "Vocabulary", "from_ids", "intersect", "unfinished"]
+__all__ = ["TokenMask", "Vocabulary", "WordShapes", "from_ids", "intersect", "unfinished"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -222,6 +222,13 @@ class Vocabulary:
         return out
 
     @cached_property
+    def words(self) -> WordShapes:
+        """What each token is as a word; masks over words are made of it without Python loops."""
+        shapes = [_shape(text) for text in self.texts]
+        letters, spaced, capital = (np.array(column) for column in zip(*shapes, strict=True))
+        return WordShapes(letters, spaced, capital)
+
+    @cached_property
     def exists(self) -> TokenMask | None:
         """Ids the tokenizer knows, or None where these are all: extra logits are never drawn."""
         if self._n_tokenizer == self.size:
@@ -270,6 +277,28 @@ class Vocabulary:
     def _code_points(self) -> NDArray[np.int64]:
         """Code points that each token begins (continuation bytes begin none)."""
         return np.array([sum(b & 0xC0 != 0x80 for b in t) for t in self.tokens])
+
+
+class WordShapes(NamedTuple):
+    """For each token, what it is as a word; arrays of shape (vocabulary size,).
+
+    Attributes:
+        letters: ASCII letters, where the token is nothing else but perhaps one space before
+            them; else 0.
+        spaced: whether a space comes first.
+        capital: whether the first letter is a capital.
+    """
+
+    letters: NDArray[np.int64]
+    spaced: BoolArray
+    capital: BoolArray
+
+
+def _shape(text: str | None) -> tuple[int, bool, bool]:
+    word = (text or "").removeprefix(" ")
+    if not (word.isascii() and word.isalpha()):
+        return 0, False, False
+    return len(word), text != word, word[0].isupper()
 
 
 def _valid(data: bytes) -> bool:

@@ -6,8 +6,6 @@ is a draw like any other ("does the next token continue it?"), so the weights st
 
 from __future__ import annotations
 
-import itertools
-import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +19,6 @@ __all__ = ["WordMethods", "warm"]
 
 LONGEST_WORD = 20
 """Letters after which a word is ended: beyond it small models write debris."""
-
-_LETTERS = frozenset(string.ascii_letters)
 
 if TYPE_CHECKING:
     from .context import FollowerContext, Token
@@ -179,30 +175,30 @@ def _open_sentence(text: str) -> str:
 
 def letters(vocabulary: Vocabulary) -> TokenMask:
     """Tokens that go on with a word: letters, and nothing else."""
-    return vocabulary.where(("letters",), "letters", _LETTERS.issuperset)
+    return _continues(vocabulary, None)
 
 
-def _continues(vocabulary: Vocabulary, room: int) -> TokenMask:
-    room = max(0, min(room, LONGEST_WORD))
-    return vocabulary.where(
-        ("continues", room),
-        f"at most {room} letters",
-        lambda text: len(text) <= room and _LETTERS.issuperset(text),
-    )
+def _continues(vocabulary: Vocabulary, room: int | None) -> TokenMask:
+    if room is not None:
+        room = max(0, min(room, LONGEST_WORD))
+
+    def build() -> np.ndarray[Any, np.dtype[np.bool_]]:
+        shapes = vocabulary.words
+        longest = shapes.letters.max(initial=0) if room is None else room
+        return np.asarray((shapes.letters <= longest) & (shapes.letters > 0) & ~shapes.spaced)
+
+    name = "letters" if room is None else f"at most {room} letters"
+    return vocabulary.mask(("continues", room), name, build)
 
 
 def _starts(vocabulary: Vocabulary, spaced: bool, longest: int, capital: bool) -> TokenMask:
-    def test(text: str) -> bool:
-        word = text[1:] if spaced else text
-        return (
-            text.startswith(" ") == spaced
-            and 0 < len(word) <= longest
-            and _LETTERS.issuperset(word)
-            and (word[0].isupper() or not capital)
-        )
+    def build() -> np.ndarray[Any, np.dtype[np.bool_]]:
+        shapes = vocabulary.words
+        fits = (shapes.letters > 0) & (shapes.letters <= longest) & (shapes.spaced == spaced)
+        return np.asarray(fits & shapes.capital if capital else fits)
 
     name = f"a word of at most {longest} letters" + (", capitalised" if capital else "")
-    return vocabulary.where(("starts", spaced, longest, capital), name, test)
+    return vocabulary.mask(("starts", spaced, longest, capital), name, build)
 
 
 def _without(
@@ -223,10 +219,6 @@ def _without(
 def warm(vocabulary: Vocabulary) -> None:
     """Build the masks that nearly every program uses, so that forked workers share them."""
     vocabulary.max_chars(0)
-    letters(vocabulary)
-    for spaced, capital in itertools.product((False, True), repeat=2):
-        _starts(vocabulary, spaced, LONGEST_WORD, capital)
-    for room in range(LONGEST_WORD + 1):
-        _continues(vocabulary, room)
     # Cached properties, built by being read.
     _ = vocabulary.text_mask, vocabulary.eos_mask, vocabulary.exists, vocabulary.by_lower
+    _ = vocabulary.words
