@@ -26,7 +26,7 @@ import pytest
 
 from disciple_ext import run_program
 from disciple_ext.errors import DiscipleError, ProgramCrashed, SandboxUnavailable
-from disciple_ext.sandbox import host, policy
+from disciple_ext.sandbox import policy, pool
 from disciple_ext.testing import ToyFollower
 
 from . import PLANTS, Attack
@@ -257,7 +257,7 @@ def undefended() -> Iterator[None]:
     names = types.SimpleNamespace(**{**vars(subprocess), "Popen": leaky})
     with (
         mock.patch.dict(policy.LEVELS, {BARE: layers}),
-        mock.patch.object(host, "subprocess", names),
+        mock.patch.object(pool, "subprocess", names),
     ):
         yield
 
