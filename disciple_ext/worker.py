@@ -65,8 +65,12 @@ def prepare(order: dict[str, Any]) -> _State:
         sys.modules[name] = None  # type: ignore[assignment]
     for name in (*sorted(ALLOWED_IMPORTS - {"disciple_ext"}), *_LATE, *order["modules"]):
         importlib.import_module(name)
-    from . import execution  # noqa: F401  (imported here, before the fork, to be there after it)
+    # What the functions below import is imported here first: they run as a user who may not be
+    # able to read the package.
+    from . import execution  # noqa: F401
+    from .model import vocabulary, words  # noqa: F401
     from .plugins import load_plugins
+    from .sandbox import link, loader  # noqa: F401
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import disciple_ext
 from disciple_ext import Limits, Result, Task, run_program
 from disciple_ext.errors import (
     DiscipleError,
@@ -234,6 +236,27 @@ print(result.text, result.sandbox["witnessed"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == "aaa"
     assert "Warning" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's workers change their user")
+def test_workers_need_no_file_of_the_package(tmp_path: Path) -> None:
+    """Workers of root are another user, who may not be able to read where the package lies."""
+    home = tmp_path / "closed"
+    shutil.copytree(Path(disciple_ext.__file__).parent, home / "disciple_ext")
+    home.chmod(0o700)
+    script = f"""
+import sys
+sys.path.insert(0, {str(home)!r})
+import disciple_ext
+from disciple_ext import run_program
+from disciple_ext.testing import ToyFollower
+result = run_program({WRITES!r}, follower=ToyFollower.random(2, ["a", "b", "."]), n=2)
+print(disciple_ext.__file__, result.sandbox["witnessed"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert str(home) in done.stdout
 
 
 # Errors as data -------------------------------------------------------------------------------
