@@ -37,16 +37,7 @@ def from_pretrained(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = Path(path).expanduser()
-    looks_local = folder.is_absolute() or path.startswith((".", "~")) or folder.exists()
-    if looks_local and not folder.is_dir():
-        raise FollowerError(
-            f"there is no model directory {str(folder)!r}; give the path of a directory with "
-            "config.json and weights, or the id of a model on the Hugging Face Hub"
-        )
-    if looks_local and not (folder / "config.json").is_file():
-        raise FollowerError(f"{str(folder)!r} holds no config.json, so it is no Hugging Face model")
-    source = str(folder) if looks_local else path
+    source = source_of(path)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if device == "cpu" else "auto"
     try:
@@ -58,6 +49,25 @@ def from_pretrained(
             "Check the name and the files (a damaged download: delete it and fetch it again)"
         ) from error
     return from_model(model.eval().to(device), tokenizer, name=name or f"hf:{path}")
+
+
+def source_of(path: str) -> str:
+    """What a model is loaded from: its directory, or an id of the hub as it is.
+
+    Raises:
+        FollowerError: it is a path, and no model lies there.
+    """
+    folder = Path(path).expanduser()
+    if not (folder.is_absolute() or path.startswith((".", "~")) or folder.exists()):
+        return path
+    if not folder.is_dir():
+        raise FollowerError(
+            f"there is no model directory {str(folder)!r}; give the path of a directory with "
+            "config.json and weights, or the id of a model on the Hugging Face Hub"
+        )
+    if not (folder / "config.json").is_file():
+        raise FollowerError(f"{str(folder)!r} holds no config.json, so it is no Hugging Face model")
+    return str(folder)
 
 
 def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:

@@ -21,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ from ..model.prefix import Prefix
 from ..model.requests import Tokens
 from .chat import ChatPrompt
 from .genlm import from_async_lm, of_engine, score_by_prefixes
-from .hf import vocabulary_of
+from .hf import source_of, vocabulary_of
 from .host import HostFollower
 
 __all__ = ["LogprobsBackend", "from_capture", "from_logprobs"]
@@ -54,7 +53,7 @@ def from_capture(path: str, **engine: Any) -> HostFollower:
     Raises:
         FollowerError: there is no such model, no usable vLLM or GPU, or too little memory.
     """
-    source = _source(path)
+    source = source_of(path)
     _need_vllm()
     instead = "use 'hf:' or 'vllm-logprobs:' in place of 'vllm:'"
     if not torch.cuda.is_available() or find_spec("triton") is None:
@@ -90,7 +89,7 @@ def from_logprobs(path: str, **engine: Any) -> HostFollower:
     Raises:
         FollowerError: there is no such model, no vLLM, or too little memory.
     """
-    source = _source(path)
+    source = source_of(path)
     _need_vllm()
     from transformers import AutoTokenizer
 
@@ -252,19 +251,6 @@ def _is_about_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-def _source(path: str) -> str:
-    """What vLLM is given: the model's directory, or an id of the hub as it is."""
-    folder = Path(path).expanduser()
-    if not (folder.is_absolute() or path.startswith((".", "~")) or folder.exists()):
-        return path
-    if not (folder / "config.json").is_file():
-        raise FollowerError(
-            f"there is no Hugging Face model in {str(folder)!r}; give the path of a directory "
-            "with config.json and weights, or the id of a model on the Hugging Face Hub"
-        )
-    return str(folder)
 
 
 def _need_vllm() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import math
 import mmap
 import os
-import signal
 import struct
 import time
 from collections.abc import Callable
@@ -41,6 +40,8 @@ from ..result import Particle
 from ..task import Limits
 from ..trace.events import Event
 from . import messages
+from .ending import Exit, cause
+from .interned import interned_mask
 from .messages import VECTORS, Kind, Malformed
 
 __all__ = ["Exit", "Outcome", "Session"]
@@ -66,21 +67,6 @@ class Outcome:
     particles: tuple[Particle, ...]
     log_evidence: float | None
     tokens: int
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How a worker's process ended, as the zygote saw it.
-
-    Attributes:
-        code: exit status, or minus the signal's number.
-        killed: why the zygote killed it (``deadline``, ``host``), or the empty string.
-        cpu: CPU seconds used.
-    """
-
-    code: int
-    killed: str
-    cpu: float
 
 
 class Session:
@@ -160,37 +146,12 @@ class Session:
         if not self.done.done():
             self._readable()
         if not self.done.done():
-            self.fail(self._cause(end))
+            self.fail(cause(end, self.limits))
 
     def fail(self, error: BaseException) -> None:
         """End the run with an error."""
         if not self.done.done():
             self.done.set_exception(error)
-
-    def _cause(self, end: Exit) -> DiscipleError:
-        cpu = self.limits.cpu or math.inf
-        if end.killed == "deadline":
-            return LimitExceeded.timeout(self.limits.timeout)
-        if end.code == -signal.SIGXCPU or (end.code == -signal.SIGKILL and end.cpu >= cpu):
-            return LimitExceeded(
-                f"the program used more than {cpu:g} s of CPU time",
-                kind="cpu",
-                value=end.cpu,
-                limit=cpu,
-            )
-        if end.code == -signal.SIGKILL:
-            return SandboxError(
-                "the worker was killed from outside (by hand, or by the system for want of "
-                "memory); run it again, with fewer particles (-n) if memory is short"
-            )
-        if end.code < 0:
-            known = -end.code in {s.value for s in signal.Signals}
-            name = signal.Signals(-end.code).name if known else f"signal {-end.code}"
-            return ProgramCrashed(
-                f"the program crashed the interpreter ({name}): recursion too deep for C code, or "
-                "memory used up"
-            )
-        return ProgramCrashed(f"the program ended its own process (exit status {end.code})")
 
     # Reading ----------------------------------------------------------------------------------
 
@@ -307,7 +268,7 @@ class Session:
         size = self.follower.vocabulary.size
         if len(self._masks) * size > _MAX_MASK_BYTES:
             raise Malformed(f"more than {len(self._masks)} masks")
-        self._masks.append(_masks.get(packed, size))
+        self._masks.append(interned_mask(packed, size))
 
     def _requests(self, records: Any) -> list[tuple[int, int, Request]]:
         prefixes, masks, waiting = self._prefixes, self._masks, self._waiting
@@ -508,28 +469,3 @@ class Session:
 
 
 _COUNT = struct.Struct("<I")
-
-
-class _Masks:
-    """Masks by content: runs that use the same mask share one, and what is computed from it."""
-
-    def __init__(self, most: int = 2**26) -> None:
-        self._known: dict[tuple[int, bytes], TokenMask] = {}
-        self._bytes, self._most = 0, most
-
-    def get(self, packed: bytes, size: int) -> TokenMask:
-        key = (size, packed)
-        found = self._known.pop(key, None)
-        if found is None:
-            bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=size)
-            found = TokenMask(bits.astype(np.bool_))
-            self._bytes += size
-        self._known[key] = found
-        while self._bytes > self._most and len(self._known) > 1:
-            old = next(iter(self._known))
-            del self._known[old]
-            self._bytes -= old[0]
-        return found
-
-
-_masks = _Masks()
