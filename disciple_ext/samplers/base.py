@@ -35,6 +35,7 @@ from ..trace.events import (
     WeightChange,
 )
 from . import weights as weighting
+from .notes import Notes
 
 __all__ = ["Kind", "Population", "Run", "Sampler"]
 
@@ -80,7 +81,7 @@ class Run:
     Attributes:
         limits: step, token and time limits.
         rng: numpy generator of the sampler, seeded by the run's seed.
-        steps: steps made so far.
+        steps: calls of :meth:`step` so far.
     """
 
     def __init__(
@@ -114,8 +115,7 @@ class Run:
         self._tokens = tokens
         self._explain = explain
         self._made = 0
-        self._index: dict[int, int] = {}
-        self._reported: set[int] = set()
+        self._notes = Notes()
 
     # What a sampler calls -----------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Run:
         particles = []
         for _ in range(n):
             particle = await self._guard(lambda: self._build(self._made), None, self._made)
-            self._index[id(particle)] = self._made
+            self._notes.of(particle).place = self._made
             self._made += 1
             particles.append(particle)
         await asyncio.gather(*(p.start() for p in particles))
@@ -133,8 +133,8 @@ class Run:
     async def step(self, particles: Sequence[Model]) -> None:
         """Step every particle that has not finished, all together; finished ones are left alone.
 
-        A particle beyond the step limit ends with weight zero. When the time is up, all that
-        have not finished do.
+        A particle that has made all its steps ends with weight zero. When the time is up, all
+        that have not finished do.
 
         Raises:
             ProgramCrashed: the program raised.
@@ -147,13 +147,10 @@ class Run:
                 particle.changes = []
             particle.untwist()
         before = [(_log_prior(p), _log_proposal(p)) for p in particles]
-        if self.steps > self.limits.max_steps:
-            for particle in running:
-                _kill(particle, "max_steps", f"no end after {self.limits.max_steps} steps")
-        elif self.out_of_time:  # steps too quick to be cut short must not go on for ever
+        if self.out_of_time:  # steps too quick to be cut short must not go on for ever
             self.close(particles)
         else:
-            await self._step_all(running, particles)
+            await self._step_all([p for p in running if self._may_step(p)], particles)
         for particle in particles:
             if math.isnan(particle.weight) or particle.weight == math.inf:
                 raise SamplerError(f"a particle's log weight is {particle.weight}")
@@ -164,7 +161,7 @@ class Run:
     def clone(self, particle: Model) -> Model:
         """An independent copy of a particle, with randomness of its own."""
         twin = copy.deepcopy(particle)
-        self._index[id(twin)] = self._index.get(id(particle), 0)
+        self._notes.copy(particle, twin)
         return twin
 
     def resample(self, particles: Sequence[Model], ancestors: Sequence[int]) -> list[Model]:
@@ -186,7 +183,7 @@ class Run:
             )
         )
         for index, particle in enumerate(out):
-            self._index[id(particle)] = index
+            self._notes.of(particle).place = index
         return out
 
     async def check(self, particle: Model) -> bool | None:
@@ -195,17 +192,17 @@ class Run:
         Raises:
             ProgramCrashed: ``check`` raised.
         """
-        index = self._index.get(id(particle), 0)
-        outcome = await self._guard(lambda: _verdict(particle), particle, index)
+        place = self._notes.of(particle).place
+        outcome = await self._guard(lambda: _verdict(particle), particle, place)
         return None if outcome is None else bool(outcome)
 
     def reject(self, particle: Model, reason: str) -> None:
         """End a finished particle with weight zero, after all."""
         _kill(particle, "condition_false", reason)
 
-    def restart_steps(self) -> None:
-        """Count steps anew, for particles spawned later: the limit holds for each of them."""
-        self.steps = 0
+    def steps_of(self, particle: Model) -> int:
+        """Steps that a particle has made, those of the particle it was cloned from included."""
+        return self._notes.of(particle).steps
 
     @property
     def out_of_time(self) -> bool:
@@ -219,6 +216,13 @@ class Run:
                 _kill(particle, "timeout", f"the time limit of {self.limits.timeout:g} s passed")
 
     # Inside -------------------------------------------------------------------------------
+
+    def _may_step(self, particle: Model) -> bool:
+        note = self._notes.of(particle)
+        note.steps += 1
+        if note.steps > self.limits.max_steps:
+            _kill(particle, "max_steps", f"no end after {self.limits.max_steps} steps")
+        return not particle.done_stepping()
 
     async def _step_all(self, running: Sequence[Model], particles: Sequence[Model]) -> None:
         tasks = [asyncio.ensure_future(self._step_one(p)) for p in running]
@@ -240,7 +244,7 @@ class Run:
             self.close(particles)
 
     async def _step_one(self, particle: Model) -> None:
-        await self._guard(particle.step, particle, self._index.get(id(particle), 0))
+        await self._guard(particle.step, particle, self._notes.of(particle).place)
 
     async def _build(self, index: int) -> Model:
         return self._make(index)
@@ -262,8 +266,9 @@ class Run:
         if not self._observers:
             return
         for index, particle in enumerate(particles):
-            if particle.done_stepping() and id(particle) not in self._reported:
-                self._reported.add(id(particle))
+            note = self._notes.of(particle)
+            if particle.done_stepping() and not note.reported:
+                note.reported = True
                 self._emit(
                     ParticleFinished(
                         index,

@@ -56,7 +56,6 @@ class RejectionSampler:
                 accepted += particle.weight > -math.inf
                 if accepted == self.stop_after:
                     return Population(tuple(drawn), self._early_evidence(drawn))
-            run.restart_steps()
         if run.out_of_time:
             return Population(tuple(drawn), None)
         if self.stop_after == 1:

@@ -208,7 +208,6 @@ class MeanOfLogs(Right):
 class BestOfTwo(Right):
     async def __call__(self, run: Run, n: int) -> Population:
         first = await super().__call__(run, n)
-        run.restart_steps()
         second = await super().__call__(run, n)
         if first.log_evidence is None or second.log_evidence is None:
             return second

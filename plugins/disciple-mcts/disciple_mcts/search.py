@@ -121,13 +121,7 @@ class Search:
             next(fresh) if walk.tip is self.root else self._run.clone(walk.tip.particle)
             for walk in walks
         ]
-        # Run counts steps of all particles at once; here they are at different depths.
-        limit = self._run.limits.max_steps
-        for late in (False, True):
-            group = [i for i, walk in enumerate(walks) if (walk.tip.depth >= limit) == late]
-            if group:
-                self._run.steps = max(walks[i].tip.depth for i in group)
-                await self._run.step([particles[i] for i in group])
+        await self._run.step(particles)
         for walk, particle in zip(walks, particles, strict=True):
             # A step without tokens counts as one, so that every budget ends.
             tokens = max(1, _tokens(particle) - _tokens(walk.tip.particle))
