@@ -19,6 +19,7 @@ __all__ = ["EXAMPLES", "app", "collie"]
 EXAMPLES = (
     "disciple eval collie --method smc,follower --limit 10 --out runs/first",
     "disciple eval collie --tasks sent_01,para_05 --out runs/two --json",
+    "disciple eval collie --method smc,is,smc-steer --equal-tokens --out runs/samplers",
     "disciple eval collie --method smc,follower --out runs/first --resume",
 )
 
@@ -64,6 +65,13 @@ def collie(
         typer.Option("--timeout", help="Seconds for one run; default 120, for paragraphs 240."),
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", help="Runs at a time.")] = 1,
+    equal_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--equal-tokens",
+            help="Each method takes as many particles as take the first one's follower tokens.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
     ] = False,
@@ -87,6 +95,7 @@ def collie(
         resume=resume,
         follower=follower,
         concurrency=concurrency,
+        equal_tokens=equal_tokens,
         on_progress=_progress,
     )
     summary = summarise(rows)

@@ -14,6 +14,7 @@ __all__ = ["EXAMPLES", "report"]
 
 EXAMPLES = (
     "disciple report runs/first",
+    "disciple report runs/samplers --methods",
     "disciple report runs/first --quality --words /usr/share/dict/words",
 )
 
@@ -24,6 +25,10 @@ def report(
         bool,
         typer.Option("--quality", help="How fluent the answers are, beside unconstrained samples."),
     ] = False,
+    methods: Annotated[
+        bool,
+        typer.Option("--methods", help="Methods side by side: Pass@1, nats, tokens, seconds."),
+    ] = False,
     method: Annotated[str, typer.Option("--method", help="With --quality: whose answers.")] = "smc",
     words: Annotated[
         Path | None, typer.Option("--words", help="With --quality: a list of words, one a line.")
@@ -31,10 +36,19 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Weighted Pass@1 by task; with --quality also fluency, and 20 unselected answers."""
+    from ..evaluation.comparison import compare, comparison_table
     from ..evaluation.log import read_log
     from ..evaluation.metrics import summarise
 
-    summary = summarise(read_log(directory))
+    rows = read_log(directory)
+    if methods:
+        standings = compare(rows)
+        if as_json:
+            answer_json([standing.to_dict() for standing in standings])
+        else:
+            answer(comparison_table(standings))
+        return
+    summary = summarise(rows)
     if not quality:
         answer_json(summary.to_dict()) if as_json else answer(summary.table())
         return

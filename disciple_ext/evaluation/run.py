@@ -18,6 +18,7 @@ from ..result import Result
 from ..steer import arun_program, aself_steer
 from ..task import Limits, Task
 from .baselines import follower_program
+from .budget import EqualTokens
 from .collie import TASKS, TOKENIZER, Instance, load_instances, verify
 from .log import RESULTS, LogWriter, Row, Sample, read_log, read_run, write_run
 from .metrics import pass_at_1
@@ -50,6 +51,7 @@ class _Bench:
     n: int | None
     seed: int
     timeout: float | None
+    budget: EqualTokens | None
 
 
 def evaluate(
@@ -66,6 +68,7 @@ def evaluate(
     follower: Any = "embedded",
     planner: str = "expert",
     concurrency: int = 1,
+    equal_tokens: bool = False,
     on_progress: Progress | None = None,
 ) -> list[Row]:
     """Run methods on COLLIE's instances, into the log of a directory.
@@ -90,6 +93,9 @@ def evaluate(
         follower: a spec, or a loaded follower.
         planner: a planner's spec.
         concurrency: runs at a time; they share the follower's batches.
+        equal_tokens: the first method takes ``n`` samples, and each other as many as take as many
+            follower tokens on instances of the same type (by what it took so far; a first run
+            that only measures is thrown away).
         on_progress: called after each run.
 
     Returns:
@@ -105,13 +111,16 @@ def evaluate(
     registry = load_plugins()
     _usable(methods, tasks, registry, limit=limit, n=n, concurrency=concurrency)
     everything = load_instances(data)
-    done = _earlier(out, resume)
+    earlier = _earlier(out, resume)
+    done = {(row.id, row.method) for row in earlier}
+    if equal_tokens and concurrency > 1:
+        raise UsageError("equal tokens are measured one run at a time: leave concurrency at 1")
+    budget = EqualTokens(methods[0], earlier) if equal_tokens else None
     if isinstance(follower, str):
         follower = registry.make("followers", follower)
     splitter = default_splitter()
-    bench = _Bench(
-        registry, registry.make("planners", planner), follower, splitter, n, seed, timeout
-    )
+    chosen_planner = registry.make("planners", planner)
+    bench = _Bench(registry, chosen_planner, follower, splitter, n, seed, timeout, budget)
     about = {
         "schema": 1,
         "command": sys.argv,
@@ -130,6 +139,7 @@ def evaluate(
         "tasks": list(tasks) if tasks is not None else list(TASKS),
         "limit": limit,
         "concurrency": concurrency,
+        "equal_tokens": methods[0] if equal_tokens else None,
     }
     before = read_run(out) if done or resume else None
     if before is not None:
@@ -163,16 +173,16 @@ def _usable(
             raise UsageError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
 
 
-def _earlier(out: Path, resume: bool) -> set[tuple[str, str]]:
-    """(instance, method) pairs that the log holds already."""
+def _earlier(out: Path, resume: bool) -> list[Row]:
+    """The rows that the log holds already."""
     path = out / RESULTS
     if not path.exists() or not path.stat().st_size:
-        return set()
+        return []
     if not resume:
         raise UsageError(
             f"there is a log in {out} already; go on with it (--resume), or name another directory"
         )
-    return {(row.id, row.method) for row in read_log(out)}
+    return read_log(out)
 
 
 def _chosen(
@@ -217,9 +227,20 @@ async def _all(
 
 
 async def _one(bench: _Bench, instance: Instance, method: str) -> Row:
-    """One run, whatever becomes of it."""
+    """One run, whatever becomes of it, with as many samples as it is to have."""
+    n = bench.n if bench.n is not None else PARTICLES[instance.task.partition("_")[0]]
+    if bench.budget is None:
+        return await _sampled(bench, instance, method, n)
+    if not bench.budget.knows(instance.task, method):
+        bench.budget.pilot(await _sampled(bench, instance, method, n))
+    n = bench.budget.samples(instance.task, method, n)
+    row = await _sampled(bench, instance, method, n)
+    bench.budget.add(row)
+    return row
+
+
+async def _sampled(bench: _Bench, instance: Instance, method: str, n: int) -> Row:
     level = instance.task.partition("_")[0]
-    n = bench.n if bench.n is not None else PARTICLES[level]
     key = hashlib.sha256(f"{bench.seed}/{instance.id}".encode()).digest()
     seed = int.from_bytes(key[:4], "big")
     begun = time.monotonic()
