@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .errors import SandboxUnavailable as SandboxUnavailable
     from .errors import TaskNotUnderstood as TaskNotUnderstood
     from .errors import UsageError as UsageError
+    from .errors import WrongFamily as WrongFamily
     from .follower.dropin import FollowerLM as FollowerLM
     from .follower.dropin import TokenSequence as TokenSequence
     from .hookspecs import hookimpl as hookimpl
@@ -68,6 +69,7 @@ _MODULES = {
         "SandboxUnavailable",
         "TaskNotUnderstood",
         "UsageError",
+        "WrongFamily",
     ),
     "follower.dropin": ("FollowerLM", "TokenSequence"),
     "hookspecs": ("hookimpl",),
@@ -123,6 +125,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "WordLengthMask",
+    "WrongFamily",
     "__version__",
     "arun_program",
     "aself_steer",

@@ -7,7 +7,8 @@
     ├── ProgramError           a program is at fault; its feedback goes to the planner
     │   ├── ProgramRejected    it does not parse, or defines no InferenceModel
     │   ├── ProgramCrashed     it raised while running
-    │   └── NoParticleAlive    it ran, but no particle ended with positive weight
+    │   ├── NoParticleAlive    it ran, but no particle ended with positive weight
+    │   └── WrongFamily        it was written for another family of tasks
     ├── SandboxError           the sandbox, not the program, failed
     │   └── SandboxUnavailable this machine cannot give the level that was asked for
     ├── FollowerError          a model cannot be loaded or evaluated
@@ -39,6 +40,7 @@ __all__ = [
     "SandboxUnavailable",
     "TaskNotUnderstood",
     "UsageError",
+    "WrongFamily",
 ]
 
 
@@ -111,6 +113,10 @@ class ProgramCrashed(ProgramError):
 
 class NoParticleAlive(ProgramError):
     """The program ran, but no particle ended with positive weight."""
+
+
+class WrongFamily(ProgramError):
+    """The program's ``arguments(task)`` says that it was written for another family of tasks."""
 
 
 class SandboxError(DiscipleError):

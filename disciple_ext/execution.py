@@ -111,9 +111,10 @@ async def run_particles(
     Raises:
         ProgramRejected: the source defines no usable program.
         ProgramCrashed: the program raised.
+        WrongFamily: the program is for another family of tasks.
         SamplerError: the sampler broke its contract.
     """
-    model = loader.load(job.source, patterns)
+    model = loader.load(job.source, patterns, job.instruction)
     task = Task(job.instruction, job.n, job.limits)
 
     def make(index: int) -> BaseModel:

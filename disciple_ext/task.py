@@ -62,12 +62,15 @@ class Task:
         n: particles (the paper's inference budget N).
         limits: limits of one run.
         verify: the user's own verifier; its verdict is reported apart, as ``verified``.
+        family: name of the kind of task where it is known, such as ``sent_01``: an evaluation
+            keeps examples and programs of the same family from the planner.
     """
 
     instruction: str
     n: int = 32
     limits: Limits = field(default_factory=Limits)
     verify: Verifier | None = None
+    family: str | None = None
 
     def __post_init__(self) -> None:
         if not self.instruction.strip():

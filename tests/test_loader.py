@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from disciple_ext.errors import FollowerError, ProgramCrashed, ProgramRejected
+from disciple_ext.errors import FollowerError, ProgramCrashed, ProgramRejected, WrongFamily
+from disciple_ext.model.context import FollowerContext
+from disciple_ext.sandbox import loader
 from disciple_ext.sandbox.loader import crash, load
+from disciple_ext.testing import ToyFollower
 
 STEP = "    async def step(self):\n        await self.end()\n"
 
@@ -54,6 +57,42 @@ def test_what_is_no_inference_model_is_rejected(source: str) -> None:
 def test_step_may_be_inherited_within_the_program() -> None:
     source = f"class Base(BaseModel):\n{STEP}\nclass InferenceModel(Base):\n    pass\n"
     assert load(source, {}).__name__ == "InferenceModel"
+
+
+FAMILY = """
+def arguments(task):
+    found = re.fullmatch(r"Write (\\d+) words: (.*)", task)
+    return {"length": int(found[1]), "given": found[2].split()} if found else None
+
+class InferenceModel(BaseModel):
+"""
+
+
+def test_a_program_for_a_family_takes_its_arguments_from_the_task() -> None:
+    model: Any = load(FAMILY + STEP, {}, "Write 12 words: old river")
+    assert (model.length, model.given) == (12, ("old", "river")), "no list: particles share it"
+    with pytest.raises(WrongFamily, match="does not know this task"):
+        load(FAMILY + STEP, {}, "Write a poem.")
+
+
+@pytest.mark.parametrize("names", ["{'a b': 1}", "{1: 1}", "{'step': 1}", "{'max_tokens': 1}"])
+def test_arguments_have_names_of_their_own(names: str) -> None:
+    source = f"def arguments(task):\n    return {names}\nclass InferenceModel(BaseModel):\n{STEP}"
+    with pytest.raises(ProgramRejected, match="identifiers"):
+        load(source, {}, "x")
+
+
+def test_arguments_that_raise_have_their_line() -> None:
+    source = f"def arguments(task):\n    return 1 / 0\nclass InferenceModel(BaseModel):\n{STEP}"
+    with pytest.raises(ProgramCrashed, match="line 2"):
+        load(source, {}, "x")
+
+
+def test_the_reserved_names_are_those_that_a_particle_sets() -> None:
+    follower = ToyFollower(lambda prompt, tokens: {"": 1.0})
+    model = load(f"class InferenceModel(BaseModel):\n{STEP}", {})
+    particle = model(FollowerContext(follower, "x"))
+    assert set(vars(particle)) - {"mode", "force_eos", "parent"} <= loader._TAKEN
 
 
 def test_our_own_errors_stay_as_they_are() -> None:

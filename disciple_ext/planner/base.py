@@ -37,10 +37,12 @@ class Plan:
     Attributes:
         program: the program to run.
         usage: the planner's tokens.
+        asked: False where the program was at hand (a library's): it is none of the R programs.
     """
 
     program: Program
     usage: Usage = field(default_factory=Usage)
+    asked: bool = True
 
 
 class Planner(Protocol):

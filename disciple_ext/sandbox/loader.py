@@ -7,7 +7,7 @@ import inspect
 import traceback
 from typing import Any
 
-from ..errors import DiscipleError, ProgramCrashed, ProgramRejected
+from ..errors import DiscipleError, ProgramCrashed, ProgramRejected, WrongFamily
 from ..model import units
 from ..model.base import PROGRAM_FILE, BaseModel
 from ..model.context import FollowerContext, Token
@@ -52,6 +52,11 @@ _ADVICE: dict[type[BaseException], str] = {
     PermissionError: " (a program may use no files, network or processes)",
     MemoryError: "the program used up its memory",
 }
+_TAKEN = frozenset(
+    "beam_idx changes context finish_reason finished hint_text line log_prior log_proposal masks "
+    "max_tokens prior reason twist_amount weight".split()
+)
+"""Attributes that every particle sets."""
 _LONGEST_MESSAGE = 2000
 """Characters of an exception's message that are kept."""
 
@@ -67,16 +72,21 @@ def said(error: BaseException) -> str:
     return message
 
 
-def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
+def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
     """Run a program's source and return its ``InferenceModel``.
+
+    A program for a whole family of tasks has a function ``arguments(task)`` beside the class. It
+    is given the task in words, and what it returns becomes attributes of the class.
 
     Args:
         source: the program.
         extra: names of masks and patterns to put beside the built-in ones.
+        task: the task in words.
 
     Raises:
         ProgramRejected: it does not parse, or defines no usable ``InferenceModel``.
-        ProgramCrashed: its module-level code raised.
+        ProgramCrashed: its module-level code or ``arguments`` raised.
+        WrongFamily: its ``arguments`` returned None.
     """
     try:
         code = compile(source, PROGRAM_FILE, "exec")
@@ -98,7 +108,33 @@ def load(source: str, extra: dict[str, Any]) -> type[BaseModel]:
         )
     if not inspect.iscoroutinefunction(inspect.unwrap(model.step)) or model.step is BaseModel.step:
         raise ProgramRejected("InferenceModel has no 'async def step(self)'")
+    if callable(arguments := names.get("arguments")):
+        _bind(model, arguments, task, source)
     return model
+
+
+def _bind(model: type[BaseModel], arguments: Any, task: str, source: str) -> None:
+    """Make what ``arguments(task)`` returns attributes of the class."""
+    try:
+        values = arguments(task)
+        values = None if values is None else dict(values)
+    except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        raise crash(error, source) from error
+    if values is None:
+        raise WrongFamily("the program's arguments(task) does not know this task")
+    for name, value in values.items():
+        usable = isinstance(name, str) and name.isidentifier()
+        if not usable or name in _TAKEN or hasattr(BaseModel, name):
+            raise ProgramRejected(
+                f"arguments(task) returned the name {name!r:.40}: names must be identifiers, and "
+                "none that BaseModel has"
+            )
+        setattr(model, name, _frozen(value))
+
+
+def _frozen(value: Any) -> Any:
+    """A list as a tuple, for all particles share the values."""
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def crash(

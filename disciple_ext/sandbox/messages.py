@@ -15,7 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from ..errors import DiscipleError, FollowerError, ProgramCrashed, ProgramRejected, SamplerError
+from ..errors import (
+    DiscipleError,
+    FollowerError,
+    ProgramCrashed,
+    ProgramError,
+    ProgramRejected,
+    SamplerError,
+    WrongFamily,
+)
 from ..result import FINISH_REASONS, Particle
 from ..trace.events import (
     Event,
@@ -232,9 +240,10 @@ def read_outcome(payload: bytes) -> tuple[tuple[Particle, ...], float | None]:
     return tuple(particles), None if evidence is None else _log(evidence)
 
 
-_ERRORS: dict[str, type[ProgramCrashed] | type[ProgramRejected]] = {
+_ERRORS: dict[str, type[ProgramError]] = {
     "ProgramCrashed": ProgramCrashed,
     "ProgramRejected": ProgramRejected,
+    "WrongFamily": WrongFamily,
 }
 
 
