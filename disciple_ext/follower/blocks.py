@@ -19,13 +19,24 @@ from .attention import SlotCache
 __all__ = ["Place", "Slot", "Store", "Trunk"]
 
 
+_IDLE = 1024
+"""Forwards after which a trunk that nothing has hung on is forgotten: some ten runs."""
+
+
 class Trunk:
-    """A beginning with its keys and values by layer, each of shape (heads, tokens, size)."""
+    """A beginning with its keys and values by layer, each of shape (heads, tokens, size).
+
+    Attributes:
+        tip: the whole beginning.
+        tick: the forward it was last used in.
+        nbytes: bytes of its keys and values.
+    """
 
     def __init__(
         self, tip: Prefix, keys: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
     ) -> None:
         self.tip = tip
+        self.tick = 0
         self.keys = keys
         self.values = values
         self.nbytes: int = sum(t.nbytes for t in (*keys, *values))
@@ -65,7 +76,11 @@ class Place:
 
 
 class Store:
-    """All trunks and slots within a budget of bytes; the least recently used go first."""
+    """All trunks and slots within a budget of bytes; the least recently used go first.
+
+    Trunks that have long been idle go, too: what a process holds depends on the runs of late, not
+    on how many there were before.
+    """
 
     def __init__(self, nbytes: int, token_bytes: int) -> None:
         self.cache = SlotCache()
@@ -120,14 +135,22 @@ class Store:
     def add(self, trunks: Sequence[Trunk]) -> None:
         """Hold new trunks."""
         for trunk in trunks:
+            trunk.tick = self.tick
             self.trunks[trunk] = None
             node: Prefix | None = trunk.tip
             while node is not None and node.length:
                 self.where.setdefault(node, trunk)
                 node = node.parent
+        self._forget_idle()
         self._shrink({*trunks})
         if self.nbytes > self._nbytes:
             self._clear()
+
+    def _forget_idle(self) -> None:
+        for trunk in list(self.trunks):
+            if trunk.tick >= self.tick - _IDLE:
+                return
+            self._forget_trunk(trunk)
 
     def _shrink(self, keep: set[Trunk | None]) -> None:
         for trunk in list(self.trunks):
@@ -220,6 +243,7 @@ class Store:
         self.slots[slot.index] = slot
         self.slots.move_to_end(slot.index)
         if slot.trunk is not None:
+            slot.trunk.tick = self.tick
             self.trunks.move_to_end(slot.trunk)
         node: Prefix | None = place.context
         while node is not None and node is not place.known:

@@ -252,6 +252,19 @@ def test_the_budget_holds(length: int) -> None:
     check_index(backend)
 
 
+def test_beginnings_that_are_long_idle_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disciple_ext.follower.blocks._IDLE", 30)
+    model = MODELS["llama"]
+    backend = KVBackend(model)
+    kept = text(1000, 20)
+    for i in range(100):
+        same(model, backend, [text(i, 20), kept])
+        kept = (*kept, i % V)
+    assert len(backend._store.trunks) < 40, "budget is left for all of them"
+    assert any(trunk.tip.tokens == text(1000, 20) for trunk in backend._store.trunks)
+    check_index(backend)
+
+
 def test_more_contexts_than_rows() -> None:
     model = MODELS["qwen3"]
     backend = KVBackend(model, rows=4)
