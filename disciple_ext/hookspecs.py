@@ -3,8 +3,9 @@
 A plugin is a module or class with functions marked ``@disciple_ext.hookimpl``, found through the
 entry-point group ``disciple_ext``. Each ``register_*`` hook is called once, when plugins are
 loaded, and returns a dict from names to factories (called without arguments unless said
-otherwise). Two plugins that give one name are an error that names both; a plugin whose hook
-raises or returns something else is named in one warning and skipped.
+otherwise). Two plugins that give one name are an error that names both; a plugin that cannot be
+imported, whose hook raises, or that gives something else (:mod:`disciple_ext.contracts`) is named
+in one warning and skipped.
 
 Sides: *worker* hooks run where the program runs, inside the sandbox: they may not start threads
 or import torch. *Host* hooks run where weights, keys, files and the network are.
@@ -44,7 +45,11 @@ HOST = (
 
 @hookspec
 def register_samplers() -> dict[str, Callable[[], Sampler]]:  # type: ignore[empty-body]
-    """Worker side. Inference algorithms: name to factory."""
+    """Worker side. Inference algorithms: name to factory.
+
+    Named parameters of a factory that have defaults are the sampler's options: what follows
+    ``NAME:`` in a spec is passed to them (:mod:`disciple_ext.specs`).
+    """
 
 
 @hookspec

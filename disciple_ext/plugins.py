@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 import pluggy
 
-from . import hookspecs
-from .errors import PluginError, UsageError
+from . import hookspecs, specs
+from .contracts import check_hooks, check_table
+from .errors import DiscipleError, PluginError, UsageError
 
-__all__ = ["PluginInfo", "Registry", "load_plugins"]
+__all__ = ["Hook", "PluginInfo", "Registry", "load_plugins"]
+
+Side = Literal["host", "worker"]
 
 _TABLES = {
     "samplers": "register_samplers",
@@ -25,6 +28,19 @@ _TABLES = {
     "services": "register_services",
     "suites": "register_suites",
 }
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A hook that a plugin implements.
+
+    Attributes:
+        name: its name.
+        side: where it runs: ``worker`` (inside the sandbox) or ``host``.
+    """
+
+    name: str
+    side: Side
 
 
 @dataclass(frozen=True)
@@ -41,7 +57,10 @@ class PluginInfo:
     name: str
     version: str
     origin: str
-    hooks: tuple[str, ...]
+    hooks: tuple[Hook, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name!r} ({self.origin} {self.version})"
 
 
 @dataclass
@@ -59,33 +78,64 @@ class Registry:
         return {**self.tables["masks"], **patterns}
 
     def make(self, kind: str, spec: str) -> Any:
-        """Make the object that a spec ``NAME`` or ``NAME:ARGUMENT`` names.
+        """Make the object that a spec names.
+
+        A planner's or follower's factory gets what follows ``NAME:`` as it stands, a sampler's
+        gets it as options (see :mod:`disciple_ext.specs`). The others take nothing.
 
         Raises:
-            UsageError: there is no such name.
+            UsageError: there is no such name, or what follows it is malformed, unknown or refused.
+            PluginError: the factory fails without options, or makes no sampler.
         """
-        name, _, argument = spec.partition(":")
-        table = self.tables[kind]
+        name, colon, argument = spec.partition(":")
+        what, table = kind.rstrip("s"), self.tables[kind]
         if name not in table:
             known = ", ".join(sorted(table))
-            raise UsageError(f"unknown {kind.rstrip('s')} {spec!r}; there are: {known}")
+            raise UsageError(f"unknown {what} {spec!r}; there are: {known}")
         if kind in ("planners", "followers"):
             return table[name](argument)
-        if argument:
-            raise UsageError(f"the {kind.rstrip('s')} {name!r} takes no argument")
-        return table[name]()
+        if colon and kind != "samplers":
+            raise UsageError(f"the {what} {name!r} takes no argument")
+        if colon:
+            made = specs.call(what, name, table[name], argument)
+        else:
+            made = self._call(kind, name)
+        if kind == "samplers":
+            self._check_sampler(name, made)
+        return made
+
+    def _call(self, kind: str, name: str) -> Any:
+        try:
+            return self.tables[kind][name]()
+        except DiscipleError:
+            raise
+        except Exception as error:  # third-party code
+            raise PluginError(
+                f"the {kind.rstrip('s')} {name!r} of the plugin {self.owners[kind, name]!r} cannot "
+                f"be made: {type(error).__name__}: {error}"
+            ) from error
+
+    def _check_sampler(self, name: str, made: Any) -> None:
+        kind = getattr(made, "kind", None)
+        if kind not in ("weighted", "search") or not isinstance(getattr(made, "name", None), str):
+            raise PluginError(
+                f"the plugin {self.owners['samplers', name]!r} gives {name!r}, which makes no "
+                f"sampler but a {type(made).__name__}: a sampler has a name, and its kind is "
+                f"'weighted' or 'search', not {kind!r}"
+            )
 
 
 def load_plugins(
     *,
     installed: bool = True,
     only: Collection[str] | None = None,
-    side: Literal["host", "worker"] = "host",
+    side: Side = "host",
 ) -> Registry:
     """Load the built-ins and, unless switched off, every installed plugin.
 
     ``DISCIPLE_PLUGINS`` limits them: a comma-separated list of plugin names to load (empty for
-    none), or of names to block, each with a leading ``-``.
+    none), or of names to block, each with a leading ``-``. A plugin that cannot be imported or
+    breaks its contract is named in one warning, and skipped.
 
     Args:
         installed: False for the built-ins alone.
@@ -93,82 +143,116 @@ def load_plugins(
         side: ``"worker"`` asks plugins for what lives in the sandbox, and for nothing else.
 
     Raises:
-        PluginError: two plugins registered one name.
+        PluginError: two plugins have one name, or registered one.
     """
     from . import builtin
 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     registry = Registry(manager, tables={kind: {} for kind in _TABLES})
-    hooks = hookspecs.WORKER if side == "worker" else tuple(_TABLES.values())
-    _add(registry, builtin, "builtin", hooks, version=_version(), origin="disciple-ext")
-    if installed:
-        for point in entry_points(group=hookspecs.PROJECT):
-            if point.name in only if only is not None else _wanted(point.name):
-                try:
-                    plugin = point.load()
-                except Exception as error:  # third-party code: name it and go on without it
-                    _warn(point.name, f"cannot be imported: {type(error).__name__}: {error}")
-                    continue
-                dist = point.dist
-                _add(
-                    registry,
-                    plugin,
-                    point.name,
-                    hooks,
-                    version=dist.version if dist else "?",
-                    origin=dist.name if dist else "?",
-                )
+    own = PluginInfo("builtin", _version(), "disciple-ext")
+    _add(registry, builtin, own, side)
+    for point in _chosen(own, only) if installed else ():
+        try:
+            plugin = point.load()
+        except Exception as error:  # third-party code: name it and go on without it
+            _skip(_info(point), f"cannot be imported: {type(error).__name__}: {error}")
+        else:
+            _add(registry, plugin, _info(point), side)
     return registry
 
 
-def _add(
-    registry: Registry,
-    plugin: Any,
-    name: str,
-    hooks: Collection[str],
-    *,
-    version: str,
-    origin: str,
-) -> None:
-    manager = registry.manager
-    try:
-        manager.register(plugin, name)
-        manager.check_pending()
-        found = {}
-        for kind, hook in _TABLES.items():
-            if hook in hooks and getattr(plugin, hook, None) is not None:
-                table = getattr(plugin, hook)()
-                if not isinstance(table, dict):
-                    raise TypeError(f"{hook} returned {type(table).__name__}, not a dict")
-                found[kind] = table
-    except Exception as error:
-        if manager.has_plugin(name):
-            manager.unregister(name=name)
-        _warn(name, f"breaks its contract: {error}")
-        return
-    for kind, table in found.items():
-        for key, factory in table.items():
-            if key in registry.tables[kind]:
-                other = registry.owners[(kind, key)]
-                raise PluginError(
-                    f"the plugins {other!r} and {name!r} both register the {kind.rstrip('s')} "
-                    f"{key!r}; block one with DISCIPLE_PLUGINS=-{name}"
-                )
-            registry.tables[kind][key] = factory
-            registry.owners[(kind, key)] = name
-    offered = tuple(h for h in (*hookspecs.WORKER, *hookspecs.HOST) if hasattr(plugin, h))
-    registry.plugins.append(PluginInfo(name, version, origin, offered))
+def _chosen(own: PluginInfo, only: Collection[str] | None) -> Sequence[EntryPoint]:
+    """The entry points to load; no two of them have one name."""
+    found = tuple(entry_points(group=hookspecs.PROJECT))
+    if only is None:
+        wanted = _wanted({point.name for point in found})
+        chosen = [point for point in found if point.name in wanted]
+    else:
+        chosen = [point for point in found if point.name in only]
+    seen = {own.name: own}
+    for info in map(_info, chosen):
+        if info.name in seen:
+            raise PluginError(
+                f"two plugins have one name: {seen[info.name]} and {info}; uninstall one of their "
+                f"distributions, or do without plugins of that name: DISCIPLE_PLUGINS=-{info.name}"
+            )
+        seen[info.name] = info
+    return chosen
 
 
-def _wanted(name: str) -> bool:
+def _wanted(found: Collection[str]) -> set[str]:
+    """Of the names found, those that DISCIPLE_PLUGINS leaves."""
     setting = os.environ.get("DISCIPLE_PLUGINS")
     if setting is None:
-        return True
+        return set(found)
     names = [n.strip() for n in setting.split(",") if n.strip()]
     blocked = {n[1:] for n in names if n.startswith("-")}
     chosen = {n for n in names if not n.startswith("-")}
-    return name not in blocked and (name in chosen or bool(blocked and not chosen))
+    unknown = sorted((blocked | chosen) - set(found))
+    if unknown:
+        _warn(
+            f"DISCIPLE_PLUGINS names what is not installed: {', '.join(map(repr, unknown))}; "
+            f"installed are: {', '.join(sorted(found)) or 'none'}"
+        )
+    # Names to block alone leave all the others.
+    return (chosen if chosen or not blocked else set(found)) - blocked
+
+
+def _info(point: EntryPoint) -> PluginInfo:
+    dist = point.dist
+    return PluginInfo(point.name, dist.version if dist else "?", dist.name if dist else "?")
+
+
+def _add(registry: Registry, plugin: Any, info: PluginInfo, side: Side) -> None:
+    manager, name = registry.manager, info.name
+    loaded = hookspecs.WORKER if side == "worker" else (*hookspecs.WORKER, *hookspecs.HOST)
+    try:
+        check_hooks(plugin)
+        manager.register(plugin, name)
+        manager.check_pending()
+        hooks = {
+            caller.name: implementation.function
+            for caller in manager.get_hookcallers(plugin) or ()
+            for implementation in caller.get_hookimpls()
+            if implementation.plugin is plugin
+        }
+        found = {
+            kind: check_table(hook, hooks[hook]())
+            for kind, hook in _TABLES.items()
+            if hook in hooks and hook in loaded
+        }
+        twice = found.get("masks", {}).keys() & found.get("patterns", {}).keys()
+        if twice:
+            raise TypeError(f"{min(twice)!r} is both a mask and a pattern of it")
+    except Exception as error:  # third-party code: name it and go on without it
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
+        _skip(info, f"breaks its contract: {error}")
+        return
+    for kind, table in found.items():
+        for key, factory in table.items():
+            _refuse_twice(registry, kind, key, info)
+            registry.tables[kind][key] = factory
+            registry.owners[kind, key] = name
+    order = (*hookspecs.WORKER, *hookspecs.HOST)
+    offered = tuple(
+        Hook(hook, "worker" if hook in hookspecs.WORKER else "host")
+        for hook in sorted(hooks, key=order.index)
+    )
+    registry.plugins.append(PluginInfo(name, info.version, info.origin, offered))
+
+
+def _refuse_twice(registry: Registry, kind: str, key: str, info: PluginInfo) -> None:
+    # Programs find masks and patterns in one namespace.
+    for other in ("masks", "patterns") if kind in ("masks", "patterns") else (kind,):
+        owner = registry.owners.get((other, key))
+        if owner is not None and owner != info.name:
+            (first,) = [plugin for plugin in registry.plugins if plugin.name == owner]
+            raise PluginError(
+                f"the plugins {first} and {info} both register the {kind.rstrip('s')} {key!r}; "
+                f"block one with DISCIPLE_PLUGINS=-{info.name}"
+            )
 
 
 def _version() -> str:
@@ -180,5 +264,9 @@ def _version() -> str:
         return "uninstalled"
 
 
-def _warn(name: str, what: str) -> None:
-    warnings.warn(f"the plugin {name!r} is skipped: it {what}", RuntimeWarning, stacklevel=3)
+def _skip(info: PluginInfo, what: str) -> None:
+    _warn(f"the plugin {info} is skipped: it {what}")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -68,7 +68,8 @@ async def aself_steer(
         planner: ``"expert"`` (offline), ``"openai:MODEL"``, or a :class:`Planner`.
         follower: ``"embedded"``, ``"hf:ID_OR_PATH"``, ``"vllm:ID_OR_PATH"``, a Follower, or a
             loaded ``CachedCausalLM`` or ``AsyncLM``.
-        sampler: ``"smc"``, ``"is"``, ``"rs"``, a plugin's name, or a :class:`Sampler`.
+        sampler: ``"smc"``, ``"is"``, ``"rs"`` or a plugin's name, with options if need be, as in
+            ``"smc:ess_threshold=0.7,scheme=systematic"``, or a :class:`Sampler`.
         n: particles; 32 unless the task says otherwise.
         seed: seed of every draw: one seed gives one result on one machine.
         timeout: wall-clock seconds for one run of a program; 120 unless the task says otherwise.

@@ -358,10 +358,37 @@ def test_samplers_and_plugins_are_listed(
         "smc": "weighted",
         "smc-steer": "weighted",
     }
-    assert "smc" in disciple("samplers").stdout
+    options = {row["name"]: row["options"] for row in rows}
+    assert options["is"] == {} and options["rs"] == {"stop_after": None, "batch": 8}
+    assert "ess_threshold=0.5,scheme=stratified" in disciple("samplers").stdout
     monkeypatch.setenv("DISCIPLE_PLUGINS", "")
     (plugin,) = json.loads(disciple("plugins", "--json").stdout)
-    assert plugin["name"] == "builtin"
+    assert (plugin["name"], plugin["origin"]) == ("builtin", "disciple-ext")
+    assert {"name": "register_samplers", "side": "worker"} in plugin["hooks"]
+    assert {"name": "register_planners", "side": "host"} in plugin["hooks"]
+    assert "register_masks (worker), register_planners (host)" in disciple("plugins").stdout
+
+
+def test_options_of_a_sampler_are_refused_in_one_line(disciple: Disciple) -> None:
+    done = disciple("run", TASK, "--sampler", "smc:ess=0.7")
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.count("\n") == 1
+    assert "no option 'ess'" in done.stderr and "smc:ess_threshold=0.5,scheme=" in done.stderr
+
+
+def test_a_new_plugin_says_what_to_do_next(disciple: Disciple, tmp_path: Path) -> None:
+    out = tmp_path / "a folder"
+    done = disciple("new-plugin", "sampler", "mine", "--out", str(out))
+    assert done.returncode == 0 and done.stdout == f"{out}\n"
+    steps = [f"cd '{out}'", "pip install -e '.[test]'", "pytest", "disciple samplers"]
+    assert [line.strip() for line in done.stderr.splitlines()[1:]] == steps
+    again = disciple("new-plugin", "sampler", "mine", "--out", str(out), "--json")
+    assert again.returncode == 2 and not again.stdout
+    assert again.stderr.startswith("error: ") and again.stderr.count("\n") == 1
+    other = disciple("new-plugin", "sampler", "mine", "--out", f"{out}2", "--json")
+    made = json.loads(other.stdout)
+    assert made["class"] == "MineSampler" and "disciple_mine/sampler.py" in made["files"]
+    assert made["next"][0] == f"cd '{out}2'"
 
 
 def test_version_and_help(disciple: Disciple) -> None:
@@ -382,6 +409,7 @@ def test_version_and_help(disciple: Disciple) -> None:
         "doctor",
         "samplers",
         "plugins",
+        "new-plugin sampler",
         "eval collie",
         "report",
     ],

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
 TUTORIAL = ROOT / "disciple_ext" / "planner" / "tutorial.md"
-_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_FENCED = re.DOTALL | re.MULTILINE
+_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", _FENCED)
 
 
 def blocks(page: Path) -> list[str]:
@@ -116,7 +117,8 @@ def test_examples_run(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_docs_name_no_file_that_is_not_there() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=_FENCED)
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 

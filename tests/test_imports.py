@@ -18,6 +18,7 @@ ROOT = Path(disciple_ext.__file__).parent
 LAYERS = {
     "errors": 0,
     "hookspecs": 1,
+    "specs": 1,
     "model": 1,
     "program": 1,
     "result": 1,
@@ -29,12 +30,14 @@ LAYERS = {
     "sandbox": 2,
     "trace": 2,
     "verify": 2,
+    "contracts": 2,  # what plugins must keep to
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
     "plugins": 4,
     "launch": 4,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
+    "scaffold": 5,
     "evaluation": 6,
     "testing": 6,
     "bench": 7,  # it times the demo's tasks

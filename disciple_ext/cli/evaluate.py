@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
+from ..specs import split_specs
 from .console import answer, answer_json, examples, note
 from .progress import hush
 
@@ -31,7 +32,7 @@ app = typer.Typer(
 
 
 def _names(text: str, option: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = split_specs(text)
     if not names:
         raise UsageError(f"{option} is empty; give names with commas between them")
     return names
@@ -41,7 +42,11 @@ def _names(text: str, option: str) -> list[str]:
 def collie(
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
     method: Annotated[
-        str, typer.Option("--method", help="smc, is, rs, follower, ..., with commas between.")
+        str,
+        typer.Option(
+            "--method",
+            help="smc, is, rs, follower, smc:ess_threshold=0.7, ..., with commas between.",
+        ),
     ] = "smc,is,rs,follower",
     data: Annotated[
         Path | None, typer.Option("--data", help="Instances; default: what DISCIPLE_COLLIE names.")

@@ -13,7 +13,7 @@ import typer
 
 from .. import __version__
 from ..errors import DiscipleError, ProgramError
-from . import bench, check, demo, doctor, evaluate, interrupt, listing, report, steer
+from . import bench, check, demo, doctor, evaluate, interrupt, listing, new_plugin, report, steer
 from .console import examples, note, visible
 
 __all__ = ["EXIT_CODES", "app", "main", "run"]
@@ -69,6 +69,7 @@ app.command("demo", epilog=examples(*demo.EXAMPLES))(demo.demo)
 app.command("doctor", epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
 app.command("samplers", epilog=examples("disciple samplers --json"))(listing.samplers)
 app.command("plugins", epilog=examples("disciple plugins --json"))(listing.plugins)
+app.add_typer(new_plugin.app, name="new-plugin")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(bench.app, name="bench")
 app.command("report", epilog=examples(*report.EXAMPLES))(report.report)

@@ -48,7 +48,12 @@ FollowerName = Annotated[
     ),
 ]
 SamplerName = Annotated[
-    str, typer.Option("--sampler", help="smc, is or rs; `disciple samplers` lists all.")
+    str,
+    typer.Option(
+        "--sampler",
+        help="smc, is, rs, ..., with options as in smc:ess_threshold=0.7,scheme=systematic; "
+        "`disciple samplers` lists all.",
+    ),
 ]
 Particles = Annotated[int, typer.Option("-n", "--particles", help="Number of particles.")]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same result.")]

@@ -53,7 +53,7 @@ class Row:
     Attributes:
         id: the instance.
         task: its type.
-        method: a sampler's name, or ``follower``.
+        method: a sampler's spec, its options included, or ``follower``.
         n: samples asked for.
         seed: seed of this run (drawn from the evaluation's seed and the instance's id).
         seconds: wall-clock seconds.

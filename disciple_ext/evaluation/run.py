@@ -29,7 +29,7 @@ from .scoring import prior_prompt, score_texts
 __all__ = ["FOLLOWER_ONLY", "Progress", "evaluate"]
 
 FOLLOWER_ONLY = "follower"
-"""The method without a planner; every other method is a sampler's name."""
+"""The method without a planner; every other method is a sampler's spec."""
 
 # The paper's budgets, by the task's level.
 PARTICLES = {"sent": 32, "para": 8}
@@ -78,9 +78,9 @@ def evaluate(
     next run goes on. Interrupted, the log holds every run that had ended.
 
     Args:
-        methods: samplers' names (the planner's program is run with them), or ``follower`` (the
+        methods: samplers' specs (the planner's program is run with them), or ``follower`` (the
             follower alone on the task's prompt, cut at 32 tokens for sentences, 128 for
-            paragraphs).
+            paragraphs). A spec with options is logged as it is given.
         out: directory of ``results.jsonl`` and ``run.json``.
         data: COLLIE's instances; what ``DISCIPLE_COLLIE`` names where it is None.
         tasks: task types; all nine where it is None.
@@ -102,8 +102,8 @@ def evaluate(
         Every row of the log, those of earlier calls included.
 
     Raises:
-        UsageError: a method, task, planner or follower is unknown, a number is out of range, or
-            there is a log already and ``resume`` is not set.
+        UsageError: a method, one of its options, a task, planner or follower is unknown, a number
+            is out of range, or there is a log already and ``resume`` is not set.
         EvaluationError: data or log cannot be used, or the log was made with other settings.
         FollowerError: the follower cannot be loaded.
     """
@@ -166,8 +166,12 @@ def _usable(
     if not methods or len(set(methods)) < len(methods):
         raise UsageError("name at least one method, and each of them once")
     for method in methods:
-        if method not in known:
+        if method.partition(":")[0] not in known:
             raise UsageError(f"unknown method {method!r}; there are: {', '.join(known)}")
+        if method.startswith(f"{FOLLOWER_ONLY}:"):
+            raise UsageError(f"the method {FOLLOWER_ONLY!r} takes no options, but is {method!r}")
+        if method != FOLLOWER_ONLY:
+            registry.make("samplers", method)  # its options are refused before anything runs
     for task in tasks or ():
         if task not in TASKS:
             raise UsageError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")

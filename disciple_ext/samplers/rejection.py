@@ -30,8 +30,10 @@ class RejectionSampler:
     name = "rs"
 
     def __init__(self, stop_after: int | None = None, batch: int = 8) -> None:
-        if stop_after is not None and stop_after < 1:
-            raise UsageError(f"stop_after must be at least 1, not {stop_after}")
+        for name, value in (("stop_after", stop_after), ("batch", batch)):
+            none = name == "stop_after" and value is None
+            if not none and (not isinstance(value, int) or value < 1):
+                raise UsageError(f"{name} must be a whole number from 1 on, not {value!r}")
         self.stop_after = stop_after
         self.batch = batch
 

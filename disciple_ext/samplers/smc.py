@@ -29,8 +29,8 @@ class SMCSampler:
     kind: Kind = "weighted"
 
     def __init__(self, ess_threshold: float = 0.5, scheme: str = "stratified") -> None:
-        if not 0.0 <= ess_threshold <= 1.0:
-            raise UsageError(f"the ESS threshold must be from 0 to 1, not {ess_threshold}")
+        if not isinstance(ess_threshold, (int, float)) or not 0.0 <= ess_threshold <= 1.0:
+            raise UsageError(f"the ESS threshold must be from 0 to 1, not {ess_threshold!r}")
         if scheme not in SCHEMES:
             raise UsageError(f"unknown resampling scheme {scheme!r}; one of {sorted(SCHEMES)}")
         self.ess_threshold = ess_threshold

@@ -37,8 +37,10 @@ class SteerSampler:
     kind: Kind = "weighted"
 
     def __init__(self, beam_factor: int = 3) -> None:
-        if beam_factor < 1:
-            raise UsageError(f"the beam factor must be at least 1, not {beam_factor}")
+        if not isinstance(beam_factor, int) or beam_factor < 1:
+            raise UsageError(
+                f"the beam factor must be a whole number from 1 on, not {beam_factor!r}"
+            )
         self.beam_factor = beam_factor
 
     async def __call__(self, run: Run, n: int) -> Population:

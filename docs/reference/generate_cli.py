@@ -17,6 +17,7 @@ COMMANDS = (
     "doctor",
     "samplers",
     "plugins",
+    "new-plugin sampler",
     "eval collie",
     "report",
     "bench sandbox",

@@ -126,6 +126,16 @@ def test_a_part_gives_the_same_rows_as_the_whole_in_any_order(data: Path, tmp_pa
     assert other.seed != part.seed
 
 
+def test_a_method_with_options_is_logged_as_it_was_given(data: Path, tmp_path: Path) -> None:
+    methods = ["smc:ess_threshold=0", "smc:ess_threshold=1,scheme=systematic"]
+    options: dict[str, Any] = {"out": tmp_path / "out", "data": data, "follower": TwoTexts()}
+    rows = evaluate(methods, tasks=["para_01"], **options)
+    assert [row.method for row in rows] == methods
+    assert set(summarise(rows).scores) == set(methods)
+    again = evaluate(["is", *methods], tasks=["para_01"], resume=True, **options)
+    assert [row.method for row in again] == [*methods, "is"]
+
+
 def test_an_interrupted_log_is_whole_and_is_gone_on_with(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -161,6 +171,9 @@ def test_a_log_does_not_mix_settings(data: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"methods": ["nonsense"]}, "unknown method 'nonsense'; there are: .*follower"),
+        ({"methods": ["nonsense:a=1"]}, "unknown method 'nonsense:a=1'"),
+        ({"methods": ["is", "smc:ess=1"]}, "'smc' has no option 'ess'"),
+        ({"methods": ["follower:a=1"]}, "'follower' takes no options"),
         ({"methods": []}, "at least one method"),
         ({"methods": ["smc"], "tasks": ["sent_99"]}, "unknown task 'sent_99'"),
         ({"methods": ["smc"], "limit": 0}, "limit must be at least 1"),

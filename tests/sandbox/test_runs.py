@@ -211,7 +211,7 @@ def register_patterns():
 @hookimpl
 def register_services():
     import torch  # host side: a worker must never come here
-    return {"size": None} if torch.tensor([1]).numel() else {}
+    return {"size": len} if torch.tensor([1]).numel() else {}
 """
 
 

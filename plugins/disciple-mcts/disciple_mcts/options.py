@@ -44,8 +44,8 @@ class Options:
             raise UsageError(f"alpha must be from 0 to 1, not {self.alpha}")
         for name in ("retries", "parallel", "depth"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value}")
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise UsageError(f"{name} must be a whole number from 1 on, not {value!r}")
 
     def retries_for(self, n: int) -> int:
         """Retries for a budget of ``n`` generations."""

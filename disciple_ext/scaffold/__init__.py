@@ -1,0 +1,1 @@
+"""A new plugin package from templates: ``disciple new-plugin`` writes what this makes."""
