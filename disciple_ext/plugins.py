@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from inspect import signature
 from typing import Any, Literal
 
 import pluggy
@@ -58,11 +59,16 @@ class Registry:
         patterns = {name: made for name, (made, _) in self.tables["patterns"].items()}
         return {**self.tables["masks"], **patterns}
 
-    def make(self, kind: str, spec: str) -> Any:
+    def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec ``NAME`` or ``NAME:ARGUMENT`` names.
 
+        Args:
+            kind: such as ``"planners"``.
+            spec: the spec.
+            **options: handed to a planner's or a follower's factory, by keyword.
+
         Raises:
-            UsageError: there is no such name.
+            UsageError: there is no such name, or its factory takes no such option.
         """
         name, _, argument = spec.partition(":")
         table = self.tables[kind]
@@ -70,7 +76,10 @@ class Registry:
             known = ", ".join(sorted(table))
             raise UsageError(f"unknown {kind.rstrip('s')} {spec!r}; there are: {known}")
         if kind in ("planners", "followers"):
-            return table[name](argument)
+            for option in set(options) - set(signature(table[name]).parameters):
+                flag = "--no-cache" if option == "cache" else f"--{option}"
+                raise UsageError(f"the {kind.rstrip('s')} {name!r} has no use for {flag}")
+            return table[name](argument, **options)
         if argument:
             raise UsageError(f"the {kind.rstrip('s')} {name!r} takes no argument")
         return table[name]()

@@ -382,6 +382,8 @@ def test_version_and_help(disciple: Disciple) -> None:
         "doctor",
         "samplers",
         "plugins",
+        "cache",
+        "cache clear",
         "eval collie",
         "report",
     ],

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DiscipleError, UsageError
+from ..errors import DiscipleError, LimitExceeded, UsageError
+from ..ledger import Purse
 from ..planner.base import Planner
 from ..plugins import Registry, load_plugins
 from ..result import Result
@@ -50,6 +51,7 @@ class _Bench:
     n: int | None
     seed: int
     timeout: float | None
+    purse: Purse | None = None
 
 
 def evaluate(
@@ -64,7 +66,8 @@ def evaluate(
     timeout: float | None = None,
     resume: bool = False,
     follower: Any = "embedded",
-    planner: str = "expert",
+    planner: str | Planner = "expert",
+    max_cost: float | None = None,
     concurrency: int = 1,
     on_progress: Progress | None = None,
 ) -> list[Row]:
@@ -88,7 +91,9 @@ def evaluate(
             it is None.
         resume: go on with a log: what it holds is not run again.
         follower: a spec, or a loaded follower.
-        planner: a planner's spec.
+        planner: a planner's spec, or a planner.
+        max_cost: US dollars that the planner's calls may cost in all runs of this call together;
+            before the call that may exceed it the evaluation ends, and can be resumed.
         concurrency: runs at a time; they share the follower's batches.
         on_progress: called after each run.
 
@@ -100,6 +105,7 @@ def evaluate(
             there is a log already and ``resume`` is not set.
         EvaluationError: data or log cannot be used, or the log was made with other settings.
         FollowerError: the follower cannot be loaded.
+        LimitExceeded: the next call of the planner may cost more than is left.
     """
     out = Path(out)
     registry = load_plugins()
@@ -109,9 +115,9 @@ def evaluate(
     if isinstance(follower, str):
         follower = registry.make("followers", follower)
     splitter = default_splitter()
-    bench = _Bench(
-        registry, registry.make("planners", planner), follower, splitter, n, seed, timeout
-    )
+    writer: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    purse = Purse(max_cost) if max_cost is not None else None
+    bench = _Bench(registry, writer, follower, splitter, n, seed, timeout, purse)
     about = {
         "schema": 1,
         "command": sys.argv,
@@ -120,7 +126,7 @@ def evaluate(
         "n": n if n is not None else PARTICLES,
         "seed": seed,
         "timeout": timeout if timeout is not None else TIMEOUTS,
-        "planner": planner,
+        "planner": writer.name,
         "follower": getattr(follower, "name", type(follower).__name__),
         "weights": weights_hash(follower),
         "data": data_hash(everything),
@@ -195,14 +201,25 @@ async def _all(
     concurrency: int,
     on_progress: Progress | None,
 ) -> None:
-    """Run everything, ``concurrency`` runs at a time, started in order."""
+    """Run everything, ``concurrency`` runs at a time, started in order.
+
+    Raises:
+        LimitExceeded: the money is gone; what was under way has come to its end.
+    """
     queue = iter(todo)
     done = 0
+    poor: LimitExceeded | None = None
 
     async def worker() -> None:
-        nonlocal done
+        nonlocal done, poor
         for instance, method in queue:
-            row = await _one(bench, instance, method)
+            if poor is not None:
+                return
+            try:
+                row = await _one(bench, instance, method)
+            except LimitExceeded as error:
+                poor = error
+                return
             log.append(row)
             done += 1
             if on_progress is not None:
@@ -214,6 +231,8 @@ async def _all(
     finally:
         for task in workers:
             task.cancel()
+    if poor is not None:
+        raise poor
 
 
 async def _one(bench: _Bench, instance: Instance, method: str) -> Row:
@@ -232,6 +251,8 @@ async def _one(bench: _Bench, instance: Instance, method: str) -> Row:
         seconds = time.monotonic() - begun
         samples = await _samples(bench, instance, result, alone=method == FOLLOWER_ONLY)
     except Exception as failure:  # one instance's failure is a row, never the evaluation's end
+        if isinstance(failure, LimitExceeded) and failure.kind == "cost":
+            raise  # there is no money for the next one either: --resume goes on, with more
         seconds = time.monotonic() - begun
         error = failure
     attempts = result.attempts if result is not None else getattr(error, "attempts", ())
@@ -247,8 +268,8 @@ async def _one(bench: _Bench, instance: Instance, method: str) -> Row:
         attempts=tuple(asdict(attempt) for attempt in attempts),
         error=None if error is None else _described(error),
         program_hash=result.program.get("hash") if result is not None else None,
-        usage=asdict(result.usage) if result is not None else {},
-        cost=result.cost if result is not None else None,
+        usage=_usage(error if result is None else result),
+        cost=getattr(error if result is None else result, "cost", None),
     )
 
 
@@ -268,6 +289,7 @@ async def _run(bench: _Bench, task: Task, level: str, method: str, seed: int) ->
         follower=bench.follower,
         sampler=method,
         seed=seed,
+        max_cost=bench.purse,
         registry=bench.registry,
     )
 
@@ -298,6 +320,12 @@ async def _samples(
         )
         for text, p, log_prob in zip(texts, result.particles, log_probs, strict=True)
     )
+
+
+def _usage(outcome: Result | Exception | None) -> dict[str, int]:
+    """What a run used, also where it ended in an error."""
+    usage = getattr(outcome, "usage", None)
+    return asdict(usage) if usage is not None else {}
 
 
 def _described(error: Exception) -> dict[str, str]:

@@ -17,6 +17,8 @@ COMMANDS = (
     "doctor",
     "samplers",
     "plugins",
+    "cache",
+    "cache clear",
     "eval collie",
     "report",
     "bench sandbox",
