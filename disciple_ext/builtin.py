@@ -35,8 +35,8 @@ def register_masks() -> dict[str, type[Mask]]:
 
 
 @hookimpl
-def register_planners() -> dict[str, Callable[[str], Any]]:
-    """The offline expert and any OpenAI-compatible endpoint."""
+def register_planners() -> dict[str, Callable[..., Any]]:
+    """The offline expert, any OpenAI-compatible endpoint, recordings, and the follower itself."""
 
     def expert(argument: str) -> Any:
         from .planner.expert import ExpertPlanner
@@ -44,14 +44,29 @@ def register_planners() -> dict[str, Callable[[str], Any]]:
         _no_argument("expert", argument)
         return ExpertPlanner()
 
-    def openai(model: str) -> Any:
+    def openai(
+        model: str, cache: bool = True, record: str | None = None, prices: str | None = None
+    ) -> Any:
         from .planner.openai import OpenAIPlanner
 
         if not model:
             raise UsageError("name the planner's model, as in 'openai:gpt-4o'")
-        return OpenAIPlanner(model)
+        return OpenAIPlanner(model, cache=cache, record=record, prices=prices)
 
-    return {"expert": expert, "openai": openai}
+    def replay(directory: str) -> Any:
+        from .planner.recording import ReplayPlanner
+
+        if not directory:
+            raise UsageError("name the directory of the recordings, as in 'replay:DIR'")
+        return ReplayPlanner(directory)
+
+    def follower(argument: str, record: str | None = None) -> Any:
+        from .planner.follower import FollowerPlanner
+
+        _no_argument("follower", argument)
+        return FollowerPlanner(record=record)
+
+    return {"expert": expert, "follower": follower, "openai": openai, "replay": replay}
 
 
 @hookimpl

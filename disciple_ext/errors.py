@@ -50,10 +50,17 @@ class DiscipleError(Exception):
     Attributes:
         exit_code: what the command line exits with when this error ends it.
         attempts: the attempts of the outer loop that led to it (:class:`Attempt`), if any.
+        usage: what was spent on them (:class:`Usage`), or None where nothing is known of it.
+        cost: US dollars of the planner's calls, or None where that is unknown.
+        result: the :class:`Result` of the last attempt that gave an answer, which the task's
+            verifier rejected, or None.
     """
 
     exit_code = 1
     attempts: tuple[Any, ...] = ()
+    usage: Any = None
+    cost: float | None = None
+    result: Any = None
 
 
 class UsageError(DiscipleError):

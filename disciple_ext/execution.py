@@ -287,7 +287,7 @@ async def execute(
         program={"source": program.source, "planner": program.planner, "hash": program.hash},
         attempts=(),
         usage=Usage(follower_tokens=tokens, forwards=forwards),
-        cost=None,
+        cost=0.0,  # the planner's calls are added by who made them
         seed=setting.seed,
         sandbox={"requested": setting.sandbox or "default", **sandbox},
         timings={**timings, "inference": round(seconds, 3)},

@@ -63,8 +63,13 @@ def register_patterns() -> dict[str, tuple[Any, str]]:  # type: ignore[empty-bod
 
 
 @hookspec
-def register_planners() -> dict[str, Callable[[str], Planner]]:  # type: ignore[empty-body]
-    """Host side. Planners: name to factory, called with what follows ``NAME:`` in the spec."""
+def register_planners() -> dict[str, Callable[..., Planner]]:  # type: ignore[empty-body]
+    """Host side. Planners: name to factory, called with what follows ``NAME:`` in the spec.
+
+    A factory that also takes ``cache``, ``record`` or ``prices`` by keyword gets what the command
+    line's ``--no-cache``, ``--record`` and ``--prices`` say; with one that does not, they are an
+    error.
+    """
 
 
 @hookspec

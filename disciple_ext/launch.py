@@ -20,7 +20,7 @@ from .task import Task
 if TYPE_CHECKING:
     from .sandbox.host import Witness
 
-__all__ = ["choose_level", "launch", "prestart"]
+__all__ = ["choose_level", "launch", "on_the_loop", "prestart"]
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ async def launch(program: Program, task: Task, setting: Setting) -> Result:
     deadline = time.monotonic() + task.limits.timeout
     work = execute(program, task, setting, level, deadline)
     if level != "none":
-        return await _on_the_loop(work)
+        return await on_the_loop(work)
     future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
     left = deadline + inprocess.PATIENCE - time.monotonic()
     try:
@@ -52,7 +52,7 @@ async def launch(program: Program, task: Task, setting: Setting) -> Result:
         raise
 
 
-async def _on_the_loop(work: Coroutine[Any, Any, T]) -> T:
+async def on_the_loop(work: Coroutine[Any, Any, T]) -> T:
     """Do work of the host's own on the loop that all runs share."""
     return await asyncio.wrap_future(inprocess.submit(work))
 
@@ -85,7 +85,7 @@ async def choose_level(program: Program, setting: Setting) -> str:
             f"{sys.platform} has no sandbox; read the program, and run it with --sandbox none "
             "(sandbox='none') if you trust it, or run it on Linux"
         )
-    seen = await _on_the_loop(_witness(setting))
+    seen = await on_the_loop(_witness(setting))
     wanted = setting.sandbox or next(iter(LEVELS))
     missing = seen.missing(wanted)
     if not missing:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import Any, Literal
 
 import pluggy
@@ -77,14 +78,20 @@ class Registry:
         patterns = {name: made for name, (made, _) in self.tables["patterns"].items()}
         return {**self.tables["masks"], **patterns}
 
-    def make(self, kind: str, spec: str) -> Any:
+    def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.
 
         A planner's or follower's factory gets what follows ``NAME:`` as it stands, a sampler's
         gets it as options (see :mod:`disciple_ext.specs`). The others take nothing.
 
+        Args:
+            kind: such as ``"planners"``.
+            spec: the spec.
+            **options: handed to a planner's or a follower's factory, by keyword.
+
         Raises:
-            UsageError: there is no such name, or what follows it is malformed, unknown or refused.
+            UsageError: there is no such name, its factory takes no such option, or what follows
+                the name is malformed, unknown or refused.
             PluginError: the factory fails without options, or makes no sampler.
         """
         name, colon, argument = spec.partition(":")
@@ -93,7 +100,10 @@ class Registry:
             known = ", ".join(sorted(table))
             raise UsageError(f"unknown {what} {spec!r}; there are: {known}")
         if kind in ("planners", "followers"):
-            return table[name](argument)
+            for option in set(options) - set(signature(table[name]).parameters):
+                flag = "--no-cache" if option == "cache" else f"--{option}"
+                raise UsageError(f"the {what} {name!r} has no use for {flag}")
+            return table[name](argument, **options)
         if colon and kind != "samplers":
             raise UsageError(f"the {what} {name!r} takes no argument")
         if colon:

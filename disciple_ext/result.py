@@ -70,6 +70,11 @@ class Attempt:
         error: message of the error, or None.
         traceback: traceback cut to the program's lines, or the empty string.
         seconds: wall-clock seconds of the run.
+        usage: planner tokens of the call that gave the program; with the follower's tokens and
+            forwards where the run came to its end.
+        cost: US dollars of that call, or None where the tokens or their price are unknown.
+        cached_answer: whether the planner's answer came from the cache or from a recording; it
+            cost nothing then.
     """
 
     program: str
@@ -77,6 +82,14 @@ class Attempt:
     error: str | None = None
     traceback: str = ""
     seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    cached_answer: bool = False
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Attempt:
+        """Read back what :func:`dataclasses.asdict` made."""
+        return cls(**{**data, "usage": Usage(**data.get("usage", {}))})
 
 
 @dataclass(frozen=True)
@@ -94,8 +107,9 @@ class Result:
         ess: effective sample size of the final weights, in [0, n].
         program: ``source``, ``planner`` and ``hash`` of the program that ran.
         attempts: every program tried, in order.
-        usage: tokens and forwards.
-        cost: US dollars, or None where a price is unknown.
+        usage: tokens and forwards of all attempts.
+        cost: US dollars of the planner's calls in all attempts, or None where the tokens or the
+            price of one are unknown.
         seed: seed of the run.
         sandbox: the level asked for and the level witnessed.
         timings: wall-clock seconds by phase.
@@ -149,7 +163,7 @@ class Result:
         fields["particles"] = tuple(
             Particle(**{k: _number(k, v) for k, v in p.items()}) for p in fields["particles"]
         )
-        fields["attempts"] = tuple(Attempt(**a) for a in fields["attempts"])
+        fields["attempts"] = tuple(Attempt.from_dict(a) for a in fields["attempts"])
         fields["usage"] = Usage(**fields["usage"])
         fields["log_evidence"] = _number("log_evidence", fields["log_evidence"])
         return cls(**fields)

@@ -14,12 +14,13 @@ from typing import Any
 
 from .errors import DiscipleError, LimitExceeded, ProgramError, UsageError
 from .execution import Setting
-from .launch import choose_level, launch, prestart
+from .launch import choose_level, launch, on_the_loop, prestart
+from .ledger import Ledger, Purse
 from .model.requests import Follower
-from .planner.base import Feedback, Planner
+from .planner.base import Feedback, Plan, Planner
 from .plugins import Registry, load_plugins
 from .program import Program
-from .result import Attempt, Result, Usage
+from .result import Result
 from .samplers.base import Sampler
 from .sandbox.policy import LEVELS
 from .task import Task, Verifier
@@ -32,7 +33,7 @@ from .trace.events import (
 )
 from .verify import verify
 
-__all__ = ["arun_program", "aself_steer", "run_program", "self_steer"]
+__all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
 
 
 def self_steer(task: str | Task, **options: Any) -> Result:
@@ -56,6 +57,7 @@ async def aself_steer(
     timeout: float | None = None,
     max_tokens: int | None = None,
     retries: int = 3,
+    max_cost: float | Purse | None = None,
     sandbox: str | None = None,
     verify: Verifier | None = None,
     on_event: Observer | None = None,
@@ -65,7 +67,8 @@ async def aself_steer(
 
     Args:
         task: what to write, in plain language, or a :class:`Task` with limits of its own.
-        planner: ``"expert"`` (offline), ``"openai:MODEL"``, or a :class:`Planner`.
+        planner: ``"expert"`` (offline), ``"openai:MODEL"``, ``"replay:DIR"``, ``"follower"``
+            (the follower writes the program, too), or a :class:`Planner`.
         follower: ``"embedded"``, ``"hf:ID_OR_PATH"``, ``"vllm:ID_OR_PATH"``, a Follower, or a
             loaded ``CachedCausalLM`` or ``AsyncLM``.
         sampler: ``"smc"``, ``"is"``, ``"rs"`` or a plugin's name, with options if need be, as in
@@ -75,6 +78,8 @@ async def aself_steer(
         timeout: wall-clock seconds for one run of a program; 120 unless the task says otherwise.
         max_tokens: tokens of text a particle may have, or None for what the program says.
         retries: programs in all, the first included (R in Algorithm 1).
+        max_cost: US dollars that the planner's calls may cost (or a purse that runs share); a
+            call that may cost more than is left is not made.
         sandbox: ``"landlock+seccomp"``, ``"seccomp"``, ``"process"`` or ``"none"``. None is
             the first, or for programs that ship with the package the strongest to be had.
         verify: the user's own verifier of an answer; see :class:`Task`.
@@ -89,13 +94,17 @@ async def aself_steer(
         UsageError: an argument is wrong, or the planner cannot read the task.
         PlannerError: the planner gave no program.
         ProgramError: every program failed; the last one's error.
-        LimitExceeded: time ran out before any particle ended.
+        LimitExceeded: time ran out before any particle ended, or the next call of the planner
+            may cost too much.
         FollowerError: the follower cannot be loaded or evaluated.
         SandboxUnavailable: the sandbox level cannot be had.
+
+    Every error carries the ``attempts`` that were finished before it, their ``usage`` and ``cost``.
     """
     task = _task(task, n, timeout, max_tokens, verify)
     if retries < 1:
         raise UsageError(f"retries must be at least 1, not {retries}")
+    ledger = Ledger(max_cost)
     registry = registry or load_plugins()
     chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
     setting = _setting(registry, sampler, seed, sandbox, on_event)
@@ -103,51 +112,68 @@ async def aself_steer(
     if getattr(chosen, "trusted", None) is False:
         # Refuse before a program is paid for.
         await choose_level(Program("", planner=chosen.name), setting)
+    if hasattr(chosen, "bind"):  # it plans with the follower, so that is needed first
+        setting = replace(setting, follower=await _load(registry, follower))
+        chosen = chosen.bind(setting.follower, on_the_loop)
     feedback: list[Feedback] = []
-    attempts: list[Attempt] = []
-    usage = Usage()
     rejected: Result | None = None
     planning = 0.0
     for attempt in range(1, retries + 1):
         setting.emit(AttemptStarted(attempt, retries))
         begun = time.monotonic()
-        plan = await chosen.plan(task, tuple(feedback))
+        plan = await ledger.ask(chosen, task, tuple(feedback), setting.emit)
         planning += time.monotonic() - begun
-        usage += plan.usage
         setting.emit(PlannerAnswered(attempt, plan.program.source, time.monotonic() - begun))
-        if setting.follower is None:  # loaded only once there is something to run
-            setting = replace(setting, follower=await _load(registry, follower))
         begun = time.monotonic()
         try:
+            if setting.follower is None:  # loaded only once there is something to run
+                setting = replace(setting, follower=await _load(registry, follower))
+                begun = time.monotonic()
             # Another attempt with the same program must not repeat the same draws.
             tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
             result = await launch(plan.program, task, tried)
             result = _verified(result, task)
         except (ProgramError, LimitExceeded) as error:
-            attempts.append(_failed(plan.program, error, time.monotonic() - begun))
+            ledger.tried(plan, time.monotonic() - begun, error=error)
             setting.emit(AttemptFailed(attempt, str(error), type(error).__name__))
             feedback.append(_feedback(plan.program, error, attempt))
             if attempt == retries and rejected is None:
-                error.attempts = tuple(attempts)
+                ledger.close(error)
                 raise
             continue
-        attempts.append(
-            Attempt(plan.program.source, "ok", seconds=round(time.monotonic() - begun, 3))
-        )
-        rejected = replace(
-            result,
-            attempts=tuple(attempts),
-            usage=usage + result.usage,
-            seed=seed,
-            timings={"planning": round(planning, 3), **result.timings},
-        )
+        except DiscipleError as error:  # of the environment: another program would not help
+            ledger.tried(plan, time.monotonic() - begun, error=error)
+            ledger.close(error)
+            raise
+        ledger.tried(plan, time.monotonic() - begun, result=result)
+        timings = {"planning": round(planning, 3), **result.timings}
+        rejected = ledger.settled(replace(result, seed=seed, timings=timings))
         if result.verified is not False:
             return rejected
+        ledger.result = rejected
         why = f"the user's verifier rejected the answer {result.text!r}"
         setting.emit(AttemptFailed(attempt, why, "rejected"))
         feedback.append(Feedback(plan.program, why, "", attempt))
     assert rejected is not None
-    return replace(rejected, attempts=tuple(attempts), usage=usage + rejected.usage)
+    return ledger.settled(rejected)
+
+
+async def aplan(
+    task: str | Task,
+    *,
+    planner: str | Planner = "expert",
+    follower: Any = "embedded",
+    max_cost: float | None = None,
+    on_event: Observer | None = None,
+    registry: Registry | None = None,
+) -> Plan:
+    """Ask for the program of a task, and do not run it; arguments as for :func:`aself_steer`."""
+    task = Task(task) if isinstance(task, str) else task
+    registry = registry or load_plugins()
+    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    if hasattr(chosen, "bind"):
+        chosen = chosen.bind(await _load(registry, follower), on_the_loop)
+    return await Ledger(max_cost).ask(chosen, task, (), on_event or (lambda event: None))
 
 
 async def arun_program(
@@ -176,8 +202,9 @@ async def arun_program(
     setting = replace(setting, follower=await _load(registry, follower))
     begun = time.monotonic()
     result = _verified(await launch(program, task, setting), task)
-    done = Attempt(program.source, "ok", seconds=round(time.monotonic() - begun, 3))
-    return replace(result, attempts=(done,))
+    ledger = Ledger()
+    ledger.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
+    return ledger.settled(result)
 
 
 # Small things -------------------------------------------------------------------------------
@@ -247,16 +274,6 @@ def _verified(result: Result, task: Task) -> Result:
     if task.verify is None or result.text is None:
         return result
     return replace(result, verified=verify(task.verify, result.text))
-
-
-def _failed(program: Program, error: DiscipleError, seconds: float) -> Attempt:
-    return Attempt(
-        program.source,
-        type(error).__name__,
-        str(error),
-        getattr(error, "traceback", ""),
-        round(seconds, 3),
-    )
 
 
 def _feedback(program: Program, error: DiscipleError, attempt: int) -> Feedback:

@@ -10,6 +10,14 @@ import pytest
 # Before torch is loaded: small tensors, and tests that share a machine, want one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds the planner's answers of another, or of the user."""
+    monkeypatch.setenv("DISCIPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("DISCIPLE_PRICES", raising=False)
+
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -33,6 +33,7 @@ LAYERS = {
     "contracts": 2,  # what plugins must keep to
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
+    "ledger": 3,  # it asks planners, and adds up what they cost
     "plugins": 4,
     "launch": 4,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe

@@ -10,6 +10,7 @@ import typer
 from ..errors import UsageError
 from ..specs import split_specs
 from .console import answer, answer_json, examples, note
+from .planner import MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import hush
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ EXAMPLES = (
     "disciple eval collie --tasks sent_01,para_05 --out runs/two --json",
     "disciple eval collie --method smc,is,smc-steer --equal-tokens --out runs/samplers",
     "disciple eval collie --method smc,follower --out runs/first --resume",
+    "disciple eval collie --planner openai:gpt-4o --record answers --max-cost 5 --out runs/gpt",
+    "disciple eval collie --planner replay:answers --out runs/again",
 )
 
 app = typer.Typer(
@@ -64,6 +67,11 @@ def collie(
     follower: Annotated[
         str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
     ] = "embedded",
+    planner: PlannerName = "expert",
+    max_cost: MaxCost = None,
+    no_cache: NoCache = False,
+    record: Record = None,
+    prices: PricesFile = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     timeout: Annotated[
         float | None,
@@ -99,6 +107,8 @@ def collie(
         timeout=timeout,
         resume=resume,
         follower=follower,
+        planner=make_planner(planner, no_cache=no_cache, record=record, prices=prices),
+        max_cost=max_cost,
         concurrency=concurrency,
         equal_tokens=equal_tokens,
         on_progress=_progress,
@@ -108,6 +118,10 @@ def collie(
         answer_json(summary.to_dict())
     else:
         answer(summary.table())
+        if planner != "expert":
+            known = sum(row.cost or 0.0 for row in rows)
+            unknown = sum(row.cost is None and bool(row.usage) for row in rows)
+            note(f"cost: ${known:.4f}" + (f", and {unknown} runs of unknown cost" * bool(unknown)))
 
 
 def _progress(row: Row, done: int, total: int) -> None:

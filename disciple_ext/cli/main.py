@@ -13,7 +13,20 @@ import typer
 
 from .. import __version__
 from ..errors import DiscipleError, ProgramError
-from . import bench, check, demo, doctor, evaluate, interrupt, listing, new_plugin, report, steer
+from . import (
+    bench,
+    cache,
+    check,
+    demo,
+    doctor,
+    evaluate,
+    interrupt,
+    library,
+    listing,
+    new_plugin,
+    report,
+    steer,
+)
 from .console import examples, note, visible
 
 __all__ = ["EXIT_CODES", "app", "main", "run"]
@@ -24,7 +37,7 @@ EXIT_CODES = {
     2: "wrong usage: an option, a file, or a task that the planner cannot read",
     3: "the planner gave no runnable program",
     4: "the environment lacks something: sandbox, weights, key",
-    124: "out of time before any particle ended",
+    124: "out of time before any particle ended, or out of money (--max-cost)",
     130: "interrupted",
 }
 _CODES = "Exit codes:\n" + "\n".join(f"  {code:<4} {text}" for code, text in EXIT_CODES.items())
@@ -70,6 +83,8 @@ app.command("doctor", epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
 app.command("samplers", epilog=examples("disciple samplers --json"))(listing.samplers)
 app.command("plugins", epilog=examples("disciple plugins --json"))(listing.plugins)
 app.add_typer(new_plugin.app, name="new-plugin")
+app.add_typer(cache.app, name="cache", epilog=examples(*cache.EXAMPLES))
+app.add_typer(library.app, name="library")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(bench.app, name="bench")
 app.command("report", epilog=examples(*report.EXAMPLES))(report.report)

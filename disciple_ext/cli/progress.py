@@ -19,6 +19,8 @@ from ..trace.events import (
     AttemptStarted,
     Event,
     PlannerAnswered,
+    PlannerWaiting,
+    PlannerWriting,
     ProgramPrinted,
     RunFinished,
     RunStarted,
@@ -97,6 +99,11 @@ class Progress:
             case AttemptStarted():
                 self._head = f"program {event.attempt} of {event.retries}"
                 self._status, self._best = "asking the planner", ""
+            case PlannerWaiting():
+                waiting = f"; waiting {event.seconds:.0f} s" if event.seconds else ""
+                self._say(f"planner: {visible(event.why)}{waiting}")
+            case PlannerWriting():
+                self._status = f"the planner writes: {event.characters:,} characters"
             case PlannerAnswered():
                 self._status = "loading the follower"
             case AttemptFailed():

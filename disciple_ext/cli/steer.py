@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from ..errors import UsageError
-from ..planner.base import Planner
 from ..program import Program
 from ..result import Result
 from ..task import Limits, Task
 from .console import answer, answer_json, note
+from .failure import cost, failing
 from .files import read_program, read_task
+from .planner import MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import Progress
 
 __all__ = ["EXEC_EXAMPLES", "PLAN_EXAMPLES", "RUN_EXAMPLES", "exec_", "plan", "run"]
@@ -22,7 +24,9 @@ __all__ = ["EXEC_EXAMPLES", "PLAN_EXAMPLES", "RUN_EXAMPLES", "exec_", "plan", "r
 RUN_EXAMPLES = (
     'disciple run "Please generate a sentence with exactly 82 characters."',
     'disciple run "Please generate a sentence with exactly 12 words." -n 16 --seed 7 --json',
-    'disciple run "Write a haiku about rain." --planner openai:gpt-4o',
+    'disciple run "Write a haiku about rain." --planner openai:gpt-4o --max-cost 0.50',
+    'disciple run "Write a haiku about rain." --planner openai:gpt-4o --record answers',
+    'disciple run "Write a haiku about rain." --planner replay:answers',
     "disciple run - --verify 'python verify.py' < task.txt",
 )
 PLAN_EXAMPLES = (
@@ -37,9 +41,6 @@ EXEC_EXAMPLES = (
 
 TaskText = Annotated[
     str, typer.Argument(help="What to write, in plain language; - reads standard input.")
-]
-PlannerName = Annotated[
-    str, typer.Option("--planner", help="Who writes the program: expert or openai:MODEL.")
 ]
 FollowerName = Annotated[
     str,
@@ -93,6 +94,10 @@ def run(
         int, typer.Option("--retries", help="Programs in all, the first included.")
     ] = 3,
     max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    no_cache: NoCache = False,
+    record: Record = None,
+    prices: PricesFile = None,
     verify: Verify = None,
     sandbox: Sandbox = None,
     as_json: AsJson = False,
@@ -105,16 +110,17 @@ def run(
         limits=Limits(timeout=timeout, max_tokens=max_tokens),
         verify=_command(verify),
     )
-    with Progress(follower, quiet=quiet) as progress:
+    with failing(as_json=as_json, quiet=quiet), Progress(follower, quiet=quiet) as progress:
         from ..steer import self_steer  # loads torch
 
         result = self_steer(
             asked,
-            planner=planner,
+            planner=make_planner(planner, no_cache=no_cache, record=record, prices=prices),
             follower=follower,
             sampler=sampler,
             seed=seed,
             retries=retries,
+            max_cost=max_cost,
             sandbox=sandbox,
             on_event=progress,
         )
@@ -124,20 +130,35 @@ def run(
 def plan(
     task: TaskText,
     planner: PlannerName = "expert",
+    follower: Annotated[
+        str, typer.Option("--follower", help="The model of --planner follower, such as hf:PATH.")
+    ] = "embedded",
+    max_cost: MaxCost = None,
+    no_cache: NoCache = False,
+    record: Record = None,
+    prices: PricesFile = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print source, planner and hash as JSON.")
+        bool, typer.Option("--json", help="Print source, planner, hash, usage and cost as JSON.")
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the program for a task, without running it."""
     asked = Task(read_task(task))
-    from ..plugins import load_plugins  # loads torch, through LLaMPPL
+    with failing(as_json=as_json, quiet=quiet), Progress(follower, quiet=quiet) as progress:
+        from ..steer import aplan  # loads torch
 
-    writer: Planner = load_plugins().make("planners", planner)
-    program = asyncio.run(writer.plan(asked, ())).program
+        writer = make_planner(planner, no_cache=no_cache, record=record, prices=prices)
+        work = aplan(asked, planner=writer, follower=follower, max_cost=max_cost, on_event=progress)
+        made = asyncio.run(work)
+    program = made.program
     if as_json:
-        answer_json({"source": program.source, "planner": program.planner, "hash": program.hash})
+        named = {"source": program.source, "planner": program.planner, "hash": program.hash}
+        spent = {"usage": asdict(made.usage), "cost": made.cost}
+        answer_json({**named, **spent, "cached_answer": made.cached_answer})
     else:
         answer(program.source.rstrip("\n"))
+        if not quiet and program.planner != "expert":
+            note(f"cost: {cost(made.cost)}")
 
 
 def exec_(
@@ -205,6 +226,8 @@ def _summary(result: Result) -> str:
     if result.log_evidence is not None:
         parts.append(f"log evidence: {result.log_evidence:.2f}")
     parts.append(f"seed: {result.seed}")
+    if result.program["planner"] not in ("expert", "user"):
+        parts.append(f"cost: {cost(result.cost)}")
     return ", ".join(parts)
 
 

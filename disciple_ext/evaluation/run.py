@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DiscipleError, UsageError
+from ..errors import DiscipleError, LimitExceeded, UsageError
+from ..ledger import Purse
 from ..planner.base import Planner
 from ..plugins import Registry, load_plugins
 from ..result import Result
@@ -51,7 +52,8 @@ class _Bench:
     n: int | None
     seed: int
     timeout: float | None
-    budget: EqualTokens | None
+    budget: EqualTokens | None = None
+    purse: Purse | None = None
 
 
 def evaluate(
@@ -66,7 +68,8 @@ def evaluate(
     timeout: float | None = None,
     resume: bool = False,
     follower: Any = "embedded",
-    planner: str = "expert",
+    planner: str | Planner = "expert",
+    max_cost: float | None = None,
     concurrency: int = 1,
     equal_tokens: bool = False,
     on_progress: Progress | None = None,
@@ -91,7 +94,9 @@ def evaluate(
             it is None.
         resume: go on with a log: what it holds is not run again.
         follower: a spec, or a loaded follower.
-        planner: a planner's spec.
+        planner: a planner's spec, or a planner.
+        max_cost: US dollars that the planner's calls may cost in all runs of this call together;
+            before the call that may exceed it the evaluation ends, and can be resumed.
         concurrency: runs at a time; they share the follower's batches.
         equal_tokens: the first method takes ``n`` samples, and each other as many as take as many
             follower tokens on instances of the same type (by what it took so far; a first run
@@ -106,6 +111,7 @@ def evaluate(
             is out of range, or there is a log already and ``resume`` is not set.
         EvaluationError: data or log cannot be used, or the log was made with other settings.
         FollowerError: the follower cannot be loaded.
+        LimitExceeded: the next call of the planner may cost more than is left.
     """
     out = Path(out)
     registry = load_plugins()
@@ -119,8 +125,9 @@ def evaluate(
     if isinstance(follower, str):
         follower = registry.make("followers", follower)
     splitter = default_splitter()
-    chosen_planner = registry.make("planners", planner)
-    bench = _Bench(registry, chosen_planner, follower, splitter, n, seed, timeout, budget)
+    writer: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    purse = Purse(max_cost) if max_cost is not None else None
+    bench = _Bench(registry, writer, follower, splitter, n, seed, timeout, budget, purse)
     about = {
         "schema": 1,
         "command": sys.argv,
@@ -129,7 +136,7 @@ def evaluate(
         "n": n if n is not None else PARTICLES,
         "seed": seed,
         "timeout": timeout if timeout is not None else TIMEOUTS,
-        "planner": planner,
+        "planner": writer.name,
         "follower": getattr(follower, "name", type(follower).__name__),
         "weights": weights_hash(follower),
         "data": data_hash(everything),
@@ -209,14 +216,25 @@ async def _all(
     concurrency: int,
     on_progress: Progress | None,
 ) -> None:
-    """Run everything, ``concurrency`` runs at a time, started in order."""
+    """Run everything, ``concurrency`` runs at a time, started in order.
+
+    Raises:
+        LimitExceeded: the money is gone; what was under way has come to its end.
+    """
     queue = iter(todo)
     done = 0
+    poor: LimitExceeded | None = None
 
     async def worker() -> None:
-        nonlocal done
+        nonlocal done, poor
         for instance, method in queue:
-            row = await _one(bench, instance, method)
+            if poor is not None:
+                return
+            try:
+                row = await _one(bench, instance, method)
+            except LimitExceeded as error:
+                poor = error
+                return
             log.append(row)
             done += 1
             if on_progress is not None:
@@ -228,6 +246,8 @@ async def _all(
     finally:
         for task in workers:
             task.cancel()
+    if poor is not None:
+        raise poor
 
 
 async def _one(bench: _Bench, instance: Instance, method: str) -> Row:
@@ -257,6 +277,8 @@ async def _sampled(bench: _Bench, instance: Instance, method: str, n: int) -> Ro
         seconds = time.monotonic() - begun
         samples = await _samples(bench, instance, result, alone=method == FOLLOWER_ONLY)
     except Exception as failure:  # one instance's failure is a row, never the evaluation's end
+        if isinstance(failure, LimitExceeded) and failure.kind == "cost":
+            raise  # there is no money for the next one either: --resume goes on, with more
         seconds = time.monotonic() - begun
         error = failure
     attempts = result.attempts if result is not None else getattr(error, "attempts", ())
@@ -272,8 +294,8 @@ async def _sampled(bench: _Bench, instance: Instance, method: str, n: int) -> Ro
         attempts=tuple(asdict(attempt) for attempt in attempts),
         error=None if error is None else _described(error),
         program_hash=result.program.get("hash") if result is not None else None,
-        usage=asdict(result.usage) if result is not None else {},
-        cost=result.cost if result is not None else None,
+        usage=_usage(error if result is None else result),
+        cost=getattr(error if result is None else result, "cost", None),
     )
 
 
@@ -293,6 +315,7 @@ async def _run(bench: _Bench, task: Task, level: str, method: str, seed: int) ->
         follower=bench.follower,
         sampler=method,
         seed=seed,
+        max_cost=bench.purse,
         registry=bench.registry,
     )
 
@@ -323,6 +346,12 @@ async def _samples(
         )
         for text, p, log_prob in zip(texts, result.particles, log_probs, strict=True)
     )
+
+
+def _usage(outcome: Result | Exception | None) -> dict[str, int]:
+    """What a run used, also where it ended in an error."""
+    usage = getattr(outcome, "usage", None)
+    return asdict(usage) if usage is not None else {}
 
 
 def _described(error: Exception) -> dict[str, str]:

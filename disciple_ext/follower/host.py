@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 
-from ..errors import DiscipleError, FollowerError
+from ..errors import DiscipleError, FollowerError, UsageError
 from ..model.prefix import Prefix
 from ..model.requests import (
     Branch,
@@ -152,6 +152,19 @@ class HostFollower:
     def prompt(self, user: str, hint: str = "") -> Tokens:
         """Token ids of a user message, ready for the answer's text (see the protocol)."""
         return self._prompt(user, hint)
+
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
+        """Token ids of a conversation, ready for the answer's text.
+
+        Raises:
+            UsageError: the model has no chat template.
+            FollowerError: its chat template fails on these messages.
+        """
+        template = getattr(self._prompt, "conversation", None)
+        if template is None:
+            raise UsageError(f"the follower {self.name!r} has no chat template")
+        ids: Tokens = template(messages)
+        return ids
 
     def __deepcopy__(self, memo: object) -> HostFollower:
         return self

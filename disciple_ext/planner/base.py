@@ -37,11 +37,15 @@ class Plan:
     Attributes:
         program: the program to run.
         usage: the planner's tokens.
+        cost: US dollars, or None where the tokens or their price are unknown.
+        cached_answer: whether the answer came from a cache or a recording.
         asked: False where the program was at hand (a library's): it is none of the R programs.
     """
 
     program: Program
     usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    cached_answer: bool = False
     asked: bool = True
 
 
@@ -49,8 +53,15 @@ class Planner(Protocol):
     """Writes inference programs.
 
     Attributes:
-        name: such as ``"expert"`` or ``"openai:gpt-4o"``; kept with each program. A planner that
-            also has ``trusted = False`` is not asked where its program could not be run.
+        name: such as ``"expert"`` or ``"openai:gpt-4o"``; kept with each program.
+
+    A planner may also have
+
+    - ``trusted = False``: it is not asked where its program could not be run;
+    - ``quote(task, feedback) -> float | None``: US dollars that the next call of :meth:`plan` may
+      cost at most, None where a price is unknown; without it there is no limit on the cost;
+    - ``bind(follower, run) -> Planner``: for planners that ask the follower itself. ``run`` takes
+      a coroutine, and awaits it on the event loop that the follower's other work is on.
     """
 
     name: str

@@ -23,6 +23,10 @@ class ExpertPlanner:
 
     name = "expert"
 
+    def quote(self, task: Task, feedback: Sequence[Feedback]) -> float:
+        """It costs nothing."""
+        return 0.0
+
     async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
         """Write the program of a task.
 
@@ -34,7 +38,8 @@ class ExpertPlanner:
             TaskNotUnderstood: the task is outside the language that this planner reads, or
                 contradicts itself.
         """
-        return Plan(Program(write_program(task.instruction), planner=self.name, trusted=True))
+        program = Program(write_program(task.instruction), planner=self.name, trusted=True)
+        return Plan(program, cost=0.0)
 
 
 def write_program(instruction: str) -> str:

@@ -11,14 +11,16 @@ __all__ = ["extract_program", "parses"]
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 # An opening fence with an optional language, then the block up to a closing fence or the end.
 _FENCE = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)[ \t]*$|\Z)",
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)"
+    r"(?:^[ \t]*(?P=fence)(?P<closed>)[ \t]*$|\Z)",
     re.DOTALL | re.MULTILINE,
 )
+_END_OF_THINKING = re.compile(r"^.*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
 _CLASS = re.compile(r"^\s*class\s+InferenceModel\b", re.MULTILINE)
 _CODE_LINE = re.compile(r"(import|from|class|def|async def|@)\b|[A-Z_]+ *=|@|#|\"\"\"")
 
 
-def extract_program(answer: str) -> str | None:
+def extract_program(answer: str, *, cut: bool = False) -> str | None:
     """The source of the program in ``answer``.
 
     Of several code blocks, the last one with ``class InferenceModel`` is taken (models that
@@ -27,19 +29,26 @@ def extract_program(answer: str) -> str | None:
     code to the last with which it still parses.
 
     Args:
-        answer: the whole answer, thinking included.
+        answer: the whole answer, thinking included. Thinking may lack its opening tag: some
+            chat templates put that into the prompt.
+        cut: whether the answer stopped before its end. Then only a block whose fence is closed
+            counts: half a program may well parse.
 
     Returns:
         The source, ending in a newline, or None where the answer holds no code.
     """
     answer = _THINKING.sub("", answer.replace("\r\n", "\n"))
-    blocks = [textwrap.dedent(match["code"]) for match in _FENCE.finditer(answer)]
+    answer = _END_OF_THINKING.sub("", answer)
+    found = [m for m in _FENCE.finditer(answer) if m["closed"] is not None or not cut]
+    blocks = [textwrap.dedent(match["code"]) for match in found]
     blocks = [block for block in blocks if block.strip()]
     programs = [block for block in blocks if _CLASS.search(block)]
     if programs:
         # A block that parses is preferred to one that was cut off or is a sketch with "...".
         whole = [block for block in programs if parses(block)]
         return (whole or programs)[-1].rstrip() + "\n"
+    if cut:
+        return None
     if _CLASS.search(answer):
         return _unfenced(answer)
     return blocks[-1].rstrip() + "\n" if blocks else None

@@ -1,223 +1,55 @@
-"""A planner behind an OpenAI-compatible endpoint: the OpenAI service or a local server.
-
-The ``openai`` client reads ``OPENAI_API_KEY`` and ``OPENAI_BASE_URL`` itself and retries what is
-worth retrying; there is no second layer of retries here. What the model writes is never trusted.
-"""
+"""A planner behind an OpenAI-compatible endpoint: the OpenAI service or a local server."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import PlannerError, UsageError
-from ..program import Program
-from ..result import Usage
-from ..task import Task
-from .base import Feedback, Plan
-from .extract import extract_program, parses
+from .cache import AnswerStore, CachedChat
+from .chat import Chat
+from .chat_planner import ChatPlanner
+from .openai_chat import OpenAIChat
+from .prices import known_prices
+from .recording import RecordingChat
 
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
-
-__all__ = ["OpenAIPlanner", "messages"]
-
-_NO_KEY = (
-    "the planner {name} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL to a local "
-    "OpenAI-compatible server, or use --planner expert, which needs neither"
-)
+__all__ = ["OpenAIPlanner"]
 
 
-class OpenAIPlanner:
-    """Asks a chat model for the program.
+class OpenAIPlanner(ChatPlanner):
+    """Asks a chat model at an endpoint for the program.
+
+    The ``openai`` client reads ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and ``OPENAI_ORG_ID``.
 
     Args:
         model: name of the model at the endpoint.
-        timeout: seconds for one request (the client's own default of 600 is long).
-        max_retries: how often the client repeats a request that failed on the way.
-        max_output_tokens: limit of the answer, thinking included, or None for the endpoint's own.
-        base_url: address of the endpoint; None for ``OPENAI_BASE_URL`` or the OpenAI service.
-        api_key: None for ``OPENAI_API_KEY``.
+        cache: keep whole answers, and give them again at no cost to the same question: True for
+            the user's store (see :mod:`~disciple_ext.planner.cache`), or a store, or False.
+        record: directory into which every answer is written, for ``replay:DIR``, or None.
+        prices: file of prices that go before those that ship with the package; None for what
+            ``DISCIPLE_PRICES`` names.
+        **options: further options of the endpoint. ``timeout``: seconds without a byte from the
+            endpoint (120). ``max_retries``: how often the client repeats a request that failed on
+            the way (2). ``max_output_tokens``: limit of an answer, thinking included; None for
+            the endpoint's own. ``base_url``, ``api_key``, ``organization``: None for what the
+            environment says. ``temperature``, ``seed``, ``effort`` (of reasoning): sent only
+            where given. ``stream``: False to get answers in one piece.
 
     Raises:
-        UsageError: the model has no name.
+        UsageError: the model has no name, or the prices cannot be read.
     """
-
-    trusted = False
 
     def __init__(
         self,
         model: str,
         *,
-        timeout: float = 120.0,
-        max_retries: int = 2,
-        max_output_tokens: int | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
+        cache: bool | AnswerStore = True,
+        record: str | os.PathLike[str] | None = None,
+        prices: str | os.PathLike[str] | None = None,
+        **options: Any,
     ) -> None:
-        if not model.strip():
-            raise UsageError("the planner openai needs a model, for example openai:gpt-4o")
-        self.name = f"openai:{model}"
-        self._model = model
-        self._timeout = timeout
-        self._max_retries = max_retries
-        self._max_output_tokens = max_output_tokens
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self._api_key = api_key or os.environ.get("OPENAI_API_KEY") or None
-
-    async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
-        """Ask for a program, with the failed attempts before it.
-
-        Raises:
-            PlannerError: no key, an endpoint that does not answer, a refusal, or an answer without
-                a program. Its ``exit_code`` is 4 where the key or the endpoint is missing.
-        """
-        answer = await self._ask(messages(task, feedback))
-        return Plan(Program(self._program(answer), planner=self.name), _usage(answer))
-
-    async def _ask(self, conversation: list[ChatCompletionMessageParam]) -> ChatCompletion:
-        import openai  # not at the top: it takes half a second, and the expert needs none of it
-
-        if self._api_key is None and self._base_url is None:
-            raise _lacking(_NO_KEY.format(name=self.name))
-        limit: dict[str, Any] = {}
-        if self._max_output_tokens is not None:
-            limit["max_completion_tokens"] = self._max_output_tokens
-        try:
-            # A client for each request: its connections belong to one event loop, and the
-            # synchronous API starts a new loop each time. Local servers ask for no key.
-            async with openai.AsyncOpenAI(
-                api_key=self._api_key or "none",
-                base_url=self._base_url,
-                timeout=self._timeout,
-                max_retries=self._max_retries,
-            ) as client:
-                answer: ChatCompletion = await client.chat.completions.create(
-                    model=self._model, messages=conversation, **limit
-                )
-                return answer
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise _lacking(
-                f"the endpoint refused the key of planner {self.name} (HTTP {error.status_code}); "
-                "check OPENAI_API_KEY"
-            ) from error
-        except openai.NotFoundError as error:
-            raise _lacking(
-                f"the endpoint knows no model {self._model!r} ({self._short(error)}); "
-                "check the name and OPENAI_BASE_URL"
-            ) from error
-        except openai.RateLimitError as error:
-            raise PlannerError(
-                f"the endpoint of {self.name} limits its use ({self._short(error)}); "
-                "wait, or check the account's quota"
-            ) from error
-        except openai.APITimeoutError as error:
-            raise PlannerError(
-                f"planner {self.name} gave no answer within {self._timeout:g} s "
-                f"({1 + self._max_retries} tries); try a faster model or a longer timeout"
-            ) from error
-        except openai.APIConnectionError as error:
-            where = self._base_url or "the OpenAI service"
-            raise _lacking(
-                f"cannot reach {where} for planner {self.name}; "
-                "is the server running, and OPENAI_BASE_URL right?"
-            ) from error
-        except (openai.OpenAIError, ValueError) as error:
-            raise PlannerError(
-                f"the endpoint of {self.name} failed: {self._short(error)}"
-            ) from error
-
-    def _program(self, answer: ChatCompletion) -> str:
-        if not getattr(answer, "choices", None):
-            raise PlannerError(
-                f"the endpoint of {self.name} sent an answer without choices; "
-                "is OPENAI_BASE_URL the address of an OpenAI-compatible server (ending in /v1)?"
-            )
-        choice = answer.choices[0]
-        text = choice.message.content or ""
-        refusal = getattr(choice.message, "refusal", None)
-        if refusal or choice.finish_reason == "content_filter":
-            raise PlannerError(
-                f"planner {self.name} refused the task ({_start(refusal or 'content filter')}); "
-                "rephrase the task or use another planner"
-            )
-        source = extract_program(text)
-        if choice.finish_reason == "length" and (source is None or not parses(source)):
-            raise PlannerError(
-                f"the answer of planner {self.name} was cut off at its token limit before the "
-                "program was complete; allow more output tokens or use another model"
-            )
-        if not text.strip():
-            raise PlannerError(
-                f"planner {self.name} gave an empty answer; try again or use another model"
-            )
-        if source is None:
-            raise PlannerError(
-                f"the answer of planner {self.name} holds no program (it begins "
-                f"{_start(text)!r}); try again or use another model"
-            )
-        return source
-
-    def _short(self, error: Exception) -> str:
-        """The endpoint's own message, one line, without the key."""
-        body = getattr(error, "body", None)
-        message = body.get("message") if isinstance(body, dict) else None
-        text = _start(str(message or error))
-        return text.replace(self._api_key, "***") if self._api_key else text
-
-
-def messages(task: Task, feedback: Sequence[Feedback]) -> list[ChatCompletionMessageParam]:
-    """The conversation: the tutorial, the task, then each failed attempt and what went wrong."""
-    tutorial = files(__package__).joinpath("tutorial.md").read_text(encoding="utf-8")
-    asked = task.instruction
-    conversation: list[ChatCompletionMessageParam] = [
-        {"role": "system", "content": tutorial},
-        {"role": "user", "content": f"Write the inference program for this task:\n\n{asked}"},
-    ]
-    for failed in feedback:
-        source = failed.program.source.rstrip()
-        conversation.append({"role": "assistant", "content": f"```python\n{source}\n```"})
-        conversation.append({"role": "user", "content": _complaint(failed)})
-    return conversation
-
-
-def _complaint(failed: Feedback) -> str:
-    """What the planner is told of one failed attempt."""
-    lines = failed.program.source.rstrip().split("\n")
-    numbered = "\n".join(f"{number:4}  {line}" for number, line in enumerate(lines, 1))
-    parts = [
-        f"Attempt {failed.attempt} failed: {failed.error}",
-        f"The program with line numbers:\n\n{numbered}",
-    ]
-    if failed.traceback:
-        # The end of a traceback says what happened; a program chose its length.
-        parts.append(f"Traceback:\n\n{failed.traceback[-4000:]}")
-    parts.append("Find the cause, then write the whole corrected program in one Python code block.")
-    return "\n\n".join(parts)
-
-
-def _usage(answer: ChatCompletion) -> Usage:
-    """The tokens by price class: input that was not cached, cached input, output."""
-    used = answer.usage
-    if used is None:
-        return Usage()
-    details = getattr(used, "prompt_tokens_details", None)
-    cached = (getattr(details, "cached_tokens", None) or 0) if details else 0
-    return Usage(
-        planner_input=max(0, (used.prompt_tokens or 0) - cached),
-        planner_cached=cached,
-        planner_output=used.completion_tokens or 0,
-    )
-
-
-def _lacking(message: str) -> PlannerError:
-    """An error of the environment (key, endpoint), not of the model."""
-    error = PlannerError(message)
-    error.exit_code = 4
-    return error
-
-
-def _start(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:199] + "…"
+        chat: Chat = OpenAIChat(model, prices=known_prices(prices), **options)
+        if cache is not False:
+            chat = CachedChat(chat, cache if isinstance(cache, AnswerStore) else AnswerStore())
+        if record is not None:
+            chat = RecordingChat(chat, record)
+        super().__init__(chat)

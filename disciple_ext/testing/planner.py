@@ -28,6 +28,10 @@ class ReplayPlanner:
         ]
         self.feedback: list[tuple[Feedback, ...]] = []
 
+    def quote(self, task: Task, feedback: Sequence[Feedback]) -> float:
+        """It costs nothing."""
+        return 0.0
+
     async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
         """The next program.
 
@@ -36,5 +40,7 @@ class ReplayPlanner:
         """
         self.feedback.append(tuple(feedback))
         if not self.programs:
-            raise PlannerError(f"the replay planner has no program for call {len(self.feedback)}")
-        return Plan(self.programs.pop(0))
+            empty = PlannerError(f"the replay planner has no program for call {len(self.feedback)}")
+            empty.cost = 0.0
+            raise empty
+        return Plan(self.programs.pop(0), cost=0.0)

@@ -16,6 +16,8 @@ __all__ = [
     "ParticleFinished",
     "ParticleState",
     "PlannerAnswered",
+    "PlannerWaiting",
+    "PlannerWriting",
     "ProgramPrinted",
     "Resampled",
     "RunFinished",
@@ -40,6 +42,30 @@ class PlannerAnswered:
     attempt: int
     source: str
     seconds: float
+
+
+@dataclass(frozen=True)
+class PlannerWaiting:
+    """The planner's endpoint is to be asked again, after a wait.
+
+    Attributes:
+        seconds: how long, where the endpoint said so, or None.
+        why: what the endpoint answered, such as ``"HTTP 429"``.
+    """
+
+    seconds: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class PlannerWriting:
+    """The planner is writing its answer.
+
+    Attributes:
+        characters: characters of it so far, thinking included.
+    """
+
+    characters: int
 
 
 @dataclass(frozen=True)
@@ -181,6 +207,8 @@ class RunFinished:
 
 Event = (
     AttemptStarted
+    | PlannerWaiting
+    | PlannerWriting
     | PlannerAnswered
     | AttemptFailed
     | RunStarted

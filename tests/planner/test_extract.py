@@ -24,6 +24,7 @@ OTHER = "def helper():\n    return 1\n"
         f"Sure! The program follows.\n\n{CODE}\nThis ends at once, as you asked.",
         "1. First:\n\n" + textwrap.indent(f"```python\n{CODE}```", "   "),
         f"```python\n{CODE}```".replace("\n", "\r\n"),
+        f"so\n```python\nclass InferenceModel: bad\n```\nno.\n</think>\n\n```python\n{CODE}```",
         f"```\nclass InferenceModel(BaseModel):\n    ...(as before\n```\nwhole:\n```\n{CODE}```",
     ],
 )
@@ -55,3 +56,9 @@ def test_a_broken_program_is_given_back_to_be_rejected():
 @pytest.mark.parametrize("answer", ["", "I cannot do that.", "```\n\n```", f"<think>{CODE}"])
 def test_no_program_is_none(answer):
     assert extract_program(answer) is None
+
+
+def test_of_an_answer_that_was_cut_off_only_a_closed_block_counts():
+    assert extract_program(f"```python\n{CODE}```\nThis wor", cut=True) == CODE
+    assert extract_program(f"```python\n{CODE}", cut=True) is None
+    assert extract_program(CODE, cut=True) is None

@@ -1,0 +1,90 @@
+"""A planner that asks a chat model: messages, an answer, the program in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import PlannerError
+from ..program import Program
+from ..result import Usage
+from ..task import Task
+from .base import Feedback, Plan
+from .chat import Answer, Chat, shortened
+from .extract import extract_program
+from .prompt import messages
+
+__all__ = ["ChatPlanner"]
+
+
+class ChatPlanner:
+    """Asks a chat for the program. What a model writes is never trusted.
+
+    Args:
+        chat: the model, with whatever caches and recorders are around it.
+    """
+
+    trusted = False
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+
+    @property
+    def name(self) -> str:
+        """The chat's name."""
+        return self.chat.name
+
+    @property
+    def model(self) -> str:
+        """The model's own name, as prices know it."""
+        return self.chat.model
+
+    def quote(self, task: Task, feedback: Sequence[Feedback]) -> float | None:
+        """US dollars that the next call may cost at most, or None where a price is unknown."""
+        return self.chat.quote(messages(task, feedback), retry=len(feedback))
+
+    async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
+        """Ask for a program, with the failed attempts before it.
+
+        Raises:
+            PlannerError: there is no answer (see the chat), or no program in it: a refusal, an
+                answer cut off, prose. It carries the ``usage`` and ``cost`` of the call.
+        """
+        answer = await self.chat.ask(messages(task, feedback), retry=len(feedback))
+        fresh = answer.origin == "model"
+        usage = (answer.usage or Usage()) if fresh else Usage()
+        cost = answer.cost if fresh else 0.0
+        try:
+            program = Program(self._source(answer), planner=self.name)
+        except PlannerError as error:
+            error.usage, error.cost = usage, cost
+            raise
+        return Plan(program, usage, cost, cached_answer=not fresh)
+
+    def _source(self, answer: Answer) -> str:
+        if answer.refusal or answer.finish_reason == "content_filter":
+            why = shortened(answer.refusal or "content filter")
+            raise PlannerError(
+                f"planner {self.name} refused the task ({why}); "
+                "rephrase the task or use another planner"
+            )
+        source = extract_program(answer.text, cut=not answer.whole)
+        if source is not None:
+            return source
+        if answer.finish_reason == "length":
+            raise PlannerError(
+                f"the answer of planner {self.name} was cut off at its token limit before the "
+                "program was complete; allow more output tokens or use another model"
+            )
+        if not answer.finish_reason:
+            raise PlannerError(
+                f"the answer of planner {self.name} stopped before the program was complete, and "
+                "the endpoint did not say why; try again, or look at the server's log"
+            )
+        if not answer.text.strip():
+            raise PlannerError(
+                f"planner {self.name} gave an empty answer; try again or use another model"
+            )
+        raise PlannerError(
+            f"the answer of planner {self.name} holds no program (it begins "
+            f"{shortened(answer.text)!r}); try again or use another model"
+        )

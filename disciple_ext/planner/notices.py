@@ -1,0 +1,34 @@
+"""What a planner says while it works, to the observers of the run that asked it.
+
+One planner may serve several runs at a time, so who listens belongs to the run, not to the
+planner: it is a context variable, which each asyncio task has for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ..trace.events import Event, Observer
+
+__all__ = ["heard_by", "tell"]
+
+_listener: ContextVar[Observer | None] = ContextVar("_listener", default=None)
+
+
+@contextmanager
+def heard_by(observer: Observer) -> Iterator[None]:
+    """Within this block, what planners tell goes to ``observer``."""
+    before = _listener.set(observer)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def tell(event: Event) -> None:
+    """Tell the observers of the run, if there are any."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(event)
