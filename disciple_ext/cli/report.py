@@ -1,26 +1,47 @@
-"""``disciple report``: tables from an evaluation log."""
+"""``disciple report``: tables, figures and pages from evaluation logs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import answer, answer_json
+from ..errors import UsageError
+from .console import answer, answer_json, note
 from .progress import hush
+
+if TYPE_CHECKING:
+    from ..evaluation.report.tables import Report
 
 __all__ = ["EXAMPLES", "report"]
 
 EXAMPLES = (
     "disciple report runs/first",
+    "disciple report runs/first --html report.html --markdown report.md",
+    "disciple report runs/n8 runs/n16 runs/n32 --html budgets.html",
     "disciple report runs/samplers --methods",
     "disciple report runs/first --quality --words /usr/share/dict/words",
+    "disciple report runs/first --inspect runs/inspect",
 )
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A log's directory.")],
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Logs' directories.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write one page with tables and figures.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
+    ] = None,
+    inspect: Annotated[
+        Path | None,
+        typer.Option("--inspect", metavar="DIR", help="Write logs that Inspect's viewer opens."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="With --inspect: instances, for the prompts."),
+    ] = None,
     quality: Annotated[
         bool,
         typer.Option("--quality", help="How fluent the answers are, beside unconstrained samples."),
@@ -35,28 +56,92 @@ def report(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Weighted Pass@1 by task; with --quality also fluency, and 20 unselected answers."""
+    """Pass@1 by task and level with 95 % intervals, the paper's numbers beside it.
+
+    The page and the Markdown also have Pass@k, budgets, coherency, checks against the ground
+    truth, errors by retry, tokens and cost; each number names the lines it comes from.
+    """
+    if methods and quality:
+        raise UsageError("choose --methods or --quality")
+    if (methods or quality) and len(directories) > 1:
+        raise UsageError(f"--{'methods' if methods else 'quality'} takes a single log")
+    if methods:
+        _methods(directories[0], as_json)
+        return
+    from ..evaluation.report.build import build
+
+    made = build(directories)
+    if html is not None:
+        from ..evaluation.report.figures import draw
+        from ..evaluation.report.page import render_page
+
+        _write(html, render_page(made, draw(made)))
+    if markdown is not None:
+        from ..evaluation.report.text import render_markdown
+
+        _write(markdown, render_markdown(made))
+    if inspect is not None:
+        _inspect(made, data, inspect)
+    measured: Any = None
+    if quality:
+        hush()
+        from ..evaluation.quality import measure
+
+        measured = measure(directories[0], method=method, words=words)
+    if as_json:
+        shown: dict[str, Any] = {"report": made.to_dict()}
+        if len(directories) == 1:
+            shown = _summary(directories[0]) | shown
+        answer_json(shown | ({"quality": measured.to_dict()} if measured else {}))
+    elif measured or not (html or markdown or inspect):
+        from ..evaluation.report.text import render_table
+
+        tables = [made.table("pass_at_1"), made.table("runs")]
+        parts = [render_table(table) for table in tables if table is not None]
+        answer("\n\n".join([*parts, *([measured.report()] if measured else [])]))
+
+
+def _methods(directory: Path, as_json: bool) -> None:
     from ..evaluation.comparison import compare, comparison_table
+    from ..evaluation.log import read_log
+
+    standings = compare(read_log(directory))
+    if as_json:
+        answer_json([standing.to_dict() for standing in standings])
+    else:
+        answer(comparison_table(standings))
+
+
+def _summary(directory: Path) -> dict[str, Any]:
     from ..evaluation.log import read_log
     from ..evaluation.metrics import summarise
 
-    rows = read_log(directory)
-    if methods:
-        standings = compare(rows)
-        if as_json:
-            answer_json([standing.to_dict() for standing in standings])
-        else:
-            answer(comparison_table(standings))
-        return
-    summary = summarise(rows)
-    if not quality:
-        answer_json(summary.to_dict()) if as_json else answer(summary.table())
-        return
-    hush()
-    from ..evaluation.quality import measure
+    return summarise(read_log(directory)).to_dict()
 
-    measured = measure(directory, method=method, words=words)
-    if as_json:
-        answer_json(summary.to_dict() | {"quality": measured.to_dict()})
-    else:
-        answer(f"{summary.table()}\n\n{measured.report()}")
+
+def _inspect(made: Report, data: Path | None, directory: Path) -> None:
+    from ..errors import EvaluationError
+    from ..evaluation.collie import load_instances
+    from ..evaluation.inspect_log import write_inspect
+    from ..evaluation.puzzles import PUZZLES
+
+    tasks = {line.row.id: line.row.task for series in made.series for line in series.lines}
+    prompts = {key: PUZZLES[task].prompt for key, task in tasks.items() if task in PUZZLES}
+    try:
+        prompts |= {instance.id: instance.prompt for instance in load_instances(data)}
+    except EvaluationError as error:
+        if data is not None:
+            raise
+        if len(prompts) < len(tasks):
+            note(f"instances are shown by their ids: {error}")
+    for series in made.series:
+        note(f"wrote {write_inspect(series, prompts, directory)}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+    note(f"wrote {path}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from .budget import tokens
 from .log import Row
-from .metrics import markdown, mean_by_task, sample_weights
+from .metrics import markdown, mean_by_task, nats_per_token
 
 __all__ = ["Standing", "compare", "comparison_table"]
 
@@ -76,7 +76,7 @@ def comparison_table(standings: Sequence[Standing]) -> str:
 
 
 def _standing(method: str, rows: Sequence[Row]) -> Standing:
-    nats = [(row.task, value) for row in rows if (value := _nats(row)) is not None]
+    nats = [(row.task, value) for row in rows if (value := nats_per_token(row)) is not None]
     return Standing(
         method=method,
         instances=len(rows),
@@ -90,15 +90,3 @@ def _standing(method: str, rows: Sequence[Row]) -> Standing:
 
 def _mean(values: Iterable[tuple[str, float]]) -> float:
     return mean_by_task(values).get("all", math.nan)
-
-
-def _nats(row: Row) -> float | None:
-    """The mean over samples, by weight, of nats per token; None where nothing was answered."""
-    shares = sample_weights([s.log_weight for s in row.samples])
-    known = [
-        (share, s.log_prob / s.tokens)
-        for share, s in zip(shares, row.samples, strict=True)
-        if share > 0 and s.log_prob is not None and s.tokens
-    ]
-    total = math.fsum(share for share, _ in known)
-    return math.fsum(share * value for share, value in known) / total if total else None

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import EvaluationError
 
-__all__ = ["LogWriter", "Row", "Sample", "read_log", "read_run", "write_run"]
+__all__ = ["LogWriter", "Row", "Sample", "read_lines", "read_log", "read_run", "write_run"]
 
 RESULTS = "results.jsonl"
 RUN = "run.json"
@@ -166,6 +166,15 @@ def read_log(directory: str | Path) -> list[Row]:
     Raises:
         EvaluationError: there is no log, or a whole line of it is no row.
     """
+    return [row for _, row in read_lines(directory)]
+
+
+def read_lines(directory: str | Path) -> list[tuple[int, Row]]:
+    """Read the rows of a log, each with the number of its line, from 1.
+
+    Raises:
+        EvaluationError: there is no log, or a whole line of it is no row.
+    """
     path = Path(directory) / RESULTS
     try:
         data = path.read_bytes()
@@ -179,7 +188,7 @@ def read_log(directory: str | Path) -> list[Row]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                rows.append(Row.from_json(line.decode()))
+                rows.append((number, Row.from_json(line.decode())))
             except ValueError as error:
                 raise EvaluationError(f"{path}:{number} is no row of a log ({error})") from error
     return rows

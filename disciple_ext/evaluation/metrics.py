@@ -9,10 +9,21 @@ from typing import Any
 
 from .collie import TASKS
 from .log import Row
+from .puzzles import PUZZLES
 
-__all__ = ["Summary", "mean_by_task", "pass_at_1", "sample_weights", "summarise"]
+__all__ = [
+    *("ORDER", "Summary", "levels", "markdown", "mean_by_task", "nats_per_token", "pass_at_1"),
+    *("sample_weights", "summarise"),
+]
 
-LEVELS = {"sentences": "sent_", "paragraphs": "para_"}
+ORDER = (*TASKS, *PUZZLES)
+"""The paper's task types, in its order."""
+
+LEVELS = {
+    "sentences": tuple(task for task in TASKS if task.startswith("sent_")),
+    "paragraphs": tuple(task for task in TASKS if task.startswith("para_")),
+    "puzzles": tuple(PUZZLES),
+}
 
 
 def sample_weights(log_weights: Sequence[float | None]) -> list[float]:
@@ -59,22 +70,41 @@ def mean_by_task(values: Iterable[tuple[str, float]]) -> dict[str, float]:
         values: (task, value of one instance) pairs.
 
     Returns:
-        Means by task in the paper's order; then ``sentences`` and ``paragraphs``, as far as
-        there are tasks of that level, and ``all``, the mean over all the tasks.
+        Means by task in the paper's order; then ``sentences``, ``paragraphs`` and ``puzzles``, as
+        far as there are tasks of that level, and ``all``, the mean over all the tasks.
     """
     found: dict[str, list[float]] = {}
     for task, value in values:
         found.setdefault(task, []).append(value)
-    order = [task for task in TASKS if task in found] + sorted(set(found) - set(TASKS))
+    order = _in_order(found)
     means = {task: math.fsum(found[task]) / len(found[task]) for task in order}
-    levels = {}
-    for name, prefix in LEVELS.items():
-        inside = [means[task] for task in order if task.startswith(prefix)]
-        if inside:
-            levels[name] = math.fsum(inside) / len(inside)
-    if means:
-        levels["all"] = math.fsum(means.values()) / len(means)
-    return means | levels
+    above = {}
+    for name in (*LEVELS, "all"):
+        if inside := levels(name, order):
+            above[name] = math.fsum(means[task] for task in inside) / len(inside)
+    return means | above
+
+
+def levels(name: str, tasks: Iterable[str]) -> list[str]:
+    """Those of ``tasks`` over which the mean with this name goes: a task's own, a level's, all."""
+    wanted = LEVELS.get(name, (name,))
+    return [task for task in _in_order(tasks) if name == "all" or task in wanted]
+
+
+def nats_per_token(row: Row) -> float | None:
+    """Mean over samples, by weight, of nats per token; None where nothing was answered.
+
+    It is each sample's ``log_prob`` (under the follower's prior prompt, end of text left out) by
+    its ``tokens``, forced ones included.
+    """
+    shares = sample_weights([s.log_weight for s in row.samples])
+    known = [
+        (share, s.log_prob / s.tokens)
+        for share, s in zip(shares, row.samples, strict=True)
+        if share > 0 and s.log_prob is not None and s.tokens
+    ]
+    total = math.fsum(share for share, _ in known)
+    return math.fsum(share * value for share, value in known) / total if total else None
 
 
 @dataclass(frozen=True)
@@ -145,8 +175,13 @@ def _mean(values: Sequence[float]) -> float:
 def _ordered(scores: Mapping[str, Mapping[str, float]]) -> list[str]:
     seen = {task for means in scores.values() for task in means}
     tail = [name for name in (*LEVELS, "all") if name in seen]
-    others = sorted(seen - set(TASKS) - set(tail))
-    return [task for task in TASKS if task in seen] + others + tail
+    return _in_order(seen - set(tail)) + tail
+
+
+def _in_order(tasks: Iterable[str]) -> list[str]:
+    """The paper's tasks in its order, then any others."""
+    found = set(tasks)
+    return [task for task in ORDER if task in found] + sorted(found - set(ORDER))
 
 
 def _cell(value: float | None) -> str:

@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..errors import EvaluationError
 from ..model.requests import Follower
 from ..plugins import load_plugins
 from ..steer import arun_program
 from ..task import Limits, Task
+from .answers import drawn_answer
 from .baselines import sample_program
 from .collie import load_instances
 from .log import Row, Sample, read_log, read_run
@@ -92,21 +91,6 @@ class Quality:
 
 def _line(text: str) -> str:
     return text.replace("\n", " / ")
-
-
-def drawn_answer(row: Row) -> str | None:
-    """The answer of a run: one text drawn by weight, as :class:`disciple_ext.Result` draws it.
-
-    It comes from the samples whose check passed, if any did, else from all that are alive; the
-    draw is keyed by the run's seed. None where no sample is alive.
-    """
-    alive = [s for s in row.samples if s.log_weight is None or s.log_weight > -math.inf]
-    pool = [s for s in alive if s.check] or alive
-    if not pool:
-        return None
-    weights = sample_weights([s.log_weight for s in pool])
-    rng = np.random.default_rng([row.seed, 0x7E87])
-    return pool[int(rng.choice(len(pool), p=weights))].text
 
 
 def unselected(rows: Sequence[Row], count: int = SHOWN) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,1 @@
+"""The report on evaluation logs: tables, figures, and the forms they take."""
