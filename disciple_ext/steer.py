@@ -12,19 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from .attempts import Attempts
 from .errors import DiscipleError, LimitExceeded, ProgramError, UsageError
 from .execution import Setting
 from .launch import choose_level, launch, prestart
 from .model.requests import Follower
-from .planner.base import Feedback, Planner
+from .planner.base import Planner
+from .planner.feedback import Diary, judge
 from .plugins import Registry, load_plugins
 from .program import Program
-from .result import Attempt, Result, Usage
+from .rehearsal import inspect_source, rehearse
+from .result import Attempt, Result
 from .samplers.base import Sampler
 from .sandbox.policy import LEVELS
 from .task import Task, Verifier
 from .trace.events import (
-    AttemptFailed,
     AttemptStarted,
     Event,
     Observer,
@@ -58,6 +60,7 @@ async def aself_steer(
     retries: int = 3,
     sandbox: str | None = None,
     verify: Verifier | None = None,
+    dry_run: bool = True,
     on_event: Observer | None = None,
     registry: Registry | None = None,
 ) -> Result:
@@ -77,17 +80,20 @@ async def aself_steer(
         sandbox: ``"landlock+seccomp"``, ``"seccomp"``, ``"process"`` or ``"none"``. None is
             the first, or for programs that ship with the package the strongest to be had.
         verify: the user's own verifier of an answer; see :class:`Task`.
+        dry_run: whether a program that a model wrote is first run for a moment with a random
+            model, to find its mistakes before the follower is asked.
         on_event: called with each event of the run.
         registry: plugins to use; the installed ones where it is None.
 
     Returns:
-        The result of the first program whose run succeeds, or the last one's where the task's
-        verifier rejects every answer.
+        The result of the first program whose texts nothing speaks against. Where a check or the
+        verifier rejects every text of each program, the best result (the last of equals);
+        ``attempts`` says why each other one was not good enough.
 
     Raises:
         UsageError: an argument is wrong, or the planner cannot read the task.
         PlannerError: the planner gave no program.
-        ProgramError: every program failed; the last one's error.
+        ProgramError: no program's run came to its end; the last one's error.
         LimitExceeded: time ran out before any particle ended.
         FollowerError: the follower cannot be loaded or evaluated.
         SandboxUnavailable: the sandbox level cannot be had.
@@ -97,56 +103,74 @@ async def aself_steer(
         raise UsageError(f"retries must be at least 1, not {retries}")
     registry = registry or load_plugins()
     chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    if hasattr(chosen, "paragraphs"):
+        chosen.paragraphs = registry.paragraphs()
     setting = _setting(registry, sampler, seed, sandbox, on_event)
     prestart(setting)
-    if getattr(chosen, "trusted", None) is False:
+    foreign = getattr(chosen, "trusted", None) is False
+    if foreign:
         # Refuse before a program is paid for.
         await choose_level(Program("", planner=chosen.name), setting)
-    feedback: list[Feedback] = []
-    attempts: list[Attempt] = []
-    usage = Usage()
-    rejected: Result | None = None
-    planning = 0.0
+    listens = chosen.name != "expert"
+    done = Attempts(setting.emit)
+    planning = rehearsing = 0.0
     for attempt in range(1, retries + 1):
         setting.emit(AttemptStarted(attempt, retries))
         begun = time.monotonic()
-        plan = await chosen.plan(task, tuple(feedback))
-        planning += time.monotonic() - begun
-        usage += plan.usage
-        setting.emit(PlannerAnswered(attempt, plan.program.source, time.monotonic() - begun))
-        if setting.follower is None:  # loaded only once there is something to run
-            setting = replace(setting, follower=await _load(registry, follower))
+        try:
+            plan = await chosen.plan(task, tuple(done.feedback))
+        except DiscipleError as error:
+            if done.best is None:
+                error.attempts = tuple(done.tried)
+                raise
+            done.failed(attempt, error, time.monotonic() - begun)
+            break
+        program, spent = plan.program, time.monotonic() - begun
+        planning += spent
+        done.usage += plan.usage
+        setting.emit(PlannerAnswered(attempt, program.source, spent))
+        diary = Diary(program.source)
+        suspected: tuple[str, ...] = ()
+        warned: tuple[str, ...] = ()
         begun = time.monotonic()
         try:
+            if foreign:
+                suspected = warned = inspect_source(program)
+            if setting.follower is None:  # loaded only once there is something to run
+                setting = replace(setting, follower=await _load(registry, follower))
+            begun = time.monotonic()
+            if foreign and dry_run:
+                warned += await rehearse(program, task, setting)
+                rehearsing += time.monotonic() - begun
+                begun = time.monotonic()
             # Another attempt with the same program must not repeat the same draws.
             tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
-            result = await launch(plan.program, task, tried)
-            result = _verified(result, task)
-        except (ProgramError, LimitExceeded) as error:
-            attempts.append(_failed(plan.program, error, time.monotonic() - begun))
-            setting.emit(AttemptFailed(attempt, str(error), type(error).__name__))
-            feedback.append(_feedback(plan.program, error, attempt))
-            if attempt == retries and rejected is None:
-                error.attempts = tuple(attempts)
+            if listens:
+                tried = replace(tried, observers=(*setting.observers, diary))
+            result = _verified(await launch(program, task, tried), task)
+        except DiscipleError as error:
+            mendable = isinstance(error, ProgramError | LimitExceeded)
+            if done.best is None and not mendable:
                 raise
+            done.failed(attempt, error, time.monotonic() - begun, program, diary, warned)
+            if done.best is None and attempt == retries:
+                error.attempts = tuple(done.tried)
+                raise
+            if not mendable:
+                break
             continue
-        attempts.append(
-            Attempt(plan.program.source, "ok", seconds=round(time.monotonic() - begun, 3))
-        )
-        rejected = replace(
-            result,
-            attempts=tuple(attempts),
-            usage=usage + result.usage,
-            seed=seed,
-            timings={"planning": round(planning, 3), **result.timings},
-        )
-        if result.verified is not False:
-            return rejected
-        why = f"the user's verifier rejected the answer {result.text!r}"
-        setting.emit(AttemptFailed(attempt, why, "rejected"))
-        feedback.append(Feedback(plan.program, why, "", attempt))
-    assert rejected is not None
-    return replace(rejected, attempts=tuple(attempts), usage=usage + rejected.usage)
+        timings = {"planning": round(planning, 3), **result.timings}
+        if rehearsing:
+            timings["dry_run"] = round(rehearsing, 3)
+        result = replace(result, seed=seed, timings=timings)
+        why = ""
+        if listens or result.verified is False:  # who does not listen writes the same again
+            why = judge(result, program.source, suspected)
+        seconds = time.monotonic() - begun
+        done.finished(attempt, result, why, seconds, program, diary, warned)
+        if not why:
+            break
+    return done.outcome()
 
 
 async def arun_program(
@@ -246,20 +270,6 @@ def _verified(result: Result, task: Task) -> Result:
     if task.verify is None or result.text is None:
         return result
     return replace(result, verified=verify(task.verify, result.text))
-
-
-def _failed(program: Program, error: DiscipleError, seconds: float) -> Attempt:
-    return Attempt(
-        program.source,
-        type(error).__name__,
-        str(error),
-        getattr(error, "traceback", ""),
-        round(seconds, 3),
-    )
-
-
-def _feedback(program: Program, error: DiscipleError, attempt: int) -> Feedback:
-    return Feedback(program, str(error), getattr(error, "traceback", ""), attempt)
 
 
 def _wait(work: Coroutine[Any, Any, Result]) -> Result:

@@ -31,8 +31,10 @@ LAYERS = {
     "verify": 2,
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
+    "attempts": 4,
     "plugins": 4,
     "launch": 4,
+    "rehearsal": 5,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
     "evaluation": 6,
@@ -49,6 +51,7 @@ SIDEWAYS = {
     ("hookspecs", "program"),
     ("hookspecs", "result"),
     ("bench", "demo"),
+    ("steer", "rehearsal"),
     ("cli", "bench"),
     ("cli", "demo"),
     ("cli", "doctor"),

@@ -90,6 +90,10 @@ def run(
     max_tokens: MaxTokens = None,
     verify: Verify = None,
     sandbox: Sandbox = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(help="Rehearse a program that a model wrote, with a random model, first."),
+    ] = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -111,6 +115,7 @@ def run(
             seed=seed,
             retries=retries,
             sandbox=sandbox,
+            dry_run=dry_run,
             on_event=progress,
         )
     show(result, as_json=as_json, quiet=quiet)

@@ -22,12 +22,18 @@ class Feedback:
         error: what happened, in one or a few lines.
         traceback: the traceback cut to the program's own lines, or the empty string.
         attempt: number of the attempt, from 1.
+        diagnosis: what the run showed, one sentence each (see ``planner.feedback``).
+        warnings: likely mistakes that were seen before the run, one sentence each.
+        outputs: some of the texts, each with what became of it.
     """
 
     program: Program
     error: str
     traceback: str
     attempt: int
+    diagnosis: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,9 @@ class Planner(Protocol):
 
     Attributes:
         name: such as ``"expert"`` or ``"openai:gpt-4o"``; kept with each program. A planner that
-            also has ``trusted = False`` is not asked where its program could not be run.
+            also has ``trusted = False`` is not asked where its program could not be run, and its
+            programs are checked and rehearsed before a follower runs them. One with an attribute
+            ``paragraphs`` is told there what plugins say of their masks and patterns.
     """
 
     name: str

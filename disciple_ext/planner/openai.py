@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PlannerError, UsageError
 from ..program import Program
@@ -17,11 +16,12 @@ from ..result import Usage
 from ..task import Task
 from .base import Feedback, Plan
 from .extract import extract_program, parses
+from .prompt import Message, messages
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
+    from openai.types.chat import ChatCompletion
 
-__all__ = ["OpenAIPlanner", "messages"]
+__all__ = ["OpenAIPlanner"]
 
 _NO_KEY = (
     "the planner {name} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL to a local "
@@ -45,6 +45,7 @@ class OpenAIPlanner:
     """
 
     trusted = False
+    paragraphs: Sequence[str] = ()
 
     def __init__(
         self,
@@ -73,10 +74,10 @@ class OpenAIPlanner:
             PlannerError: no key, an endpoint that does not answer, a refusal, or an answer without
                 a program. Its ``exit_code`` is 4 where the key or the endpoint is missing.
         """
-        answer = await self._ask(messages(task, feedback))
+        answer = await self._ask(messages(task, feedback, self.paragraphs))
         return Plan(Program(self._program(answer), planner=self.name), _usage(answer))
 
-    async def _ask(self, conversation: list[ChatCompletionMessageParam]) -> ChatCompletion:
+    async def _ask(self, conversation: list[Message]) -> ChatCompletion:
         import openai  # not at the top: it takes half a second, and the expert needs none of it
 
         if self._api_key is None and self._base_url is None:
@@ -94,7 +95,7 @@ class OpenAIPlanner:
                 max_retries=self._max_retries,
             ) as client:
                 answer: ChatCompletion = await client.chat.completions.create(
-                    model=self._model, messages=conversation, **limit
+                    model=self._model, messages=cast(Any, conversation), **limit
                 )
                 return answer
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
@@ -165,36 +166,6 @@ class OpenAIPlanner:
         message = body.get("message") if isinstance(body, dict) else None
         text = _start(str(message or error))
         return text.replace(self._api_key, "***") if self._api_key else text
-
-
-def messages(task: Task, feedback: Sequence[Feedback]) -> list[ChatCompletionMessageParam]:
-    """The conversation: the tutorial, the task, then each failed attempt and what went wrong."""
-    tutorial = files(__package__).joinpath("tutorial.md").read_text(encoding="utf-8")
-    asked = task.instruction
-    conversation: list[ChatCompletionMessageParam] = [
-        {"role": "system", "content": tutorial},
-        {"role": "user", "content": f"Write the inference program for this task:\n\n{asked}"},
-    ]
-    for failed in feedback:
-        source = failed.program.source.rstrip()
-        conversation.append({"role": "assistant", "content": f"```python\n{source}\n```"})
-        conversation.append({"role": "user", "content": _complaint(failed)})
-    return conversation
-
-
-def _complaint(failed: Feedback) -> str:
-    """What the planner is told of one failed attempt."""
-    lines = failed.program.source.rstrip().split("\n")
-    numbered = "\n".join(f"{number:4}  {line}" for number, line in enumerate(lines, 1))
-    parts = [
-        f"Attempt {failed.attempt} failed: {failed.error}",
-        f"The program with line numbers:\n\n{numbered}",
-    ]
-    if failed.traceback:
-        # The end of a traceback says what happened; a program chose its length.
-        parts.append(f"Traceback:\n\n{failed.traceback[-4000:]}")
-    parts.append("Find the cause, then write the whole corrected program in one Python code block.")
-    return "\n\n".join(parts)
 
 
 def _usage(answer: ChatCompletion) -> Usage:

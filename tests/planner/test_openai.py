@@ -12,7 +12,8 @@ import pytest
 
 from disciple_ext.errors import PlannerError, UsageError
 from disciple_ext.planner.base import Feedback
-from disciple_ext.planner.openai import OpenAIPlanner, messages
+from disciple_ext.planner.openai import OpenAIPlanner
+from disciple_ext.planner.prompt import messages
 from disciple_ext.program import Program
 from disciple_ext.result import Usage
 from disciple_ext.task import Task
