@@ -88,6 +88,7 @@ class ProgramError(DiscipleError):
         particle: index of the particle that failed, or None.
         step: the step it failed in (1-based), or None.
         text: the particle's text so far, or None.
+        exception: name of the exception's class where the program raised one, or the empty string.
     """
 
     exit_code = 3
@@ -101,8 +102,10 @@ class ProgramError(DiscipleError):
         particle: int | None = None,
         step: int | None = None,
         text: str | None = None,
+        exception: str = "",
     ) -> None:
         super().__init__(message)
+        self.exception = exception
         self.line = line
         self.traceback = traceback
         self.particle = particle
@@ -149,25 +152,40 @@ class LimitExceeded(DiscipleError):
         kind: which limit: ``"timeout"``, ``"cpu"``, ``"tokens"``, ``"output"`` or ``"cost"``.
         value: what was used.
         limit: what was allowed.
+        line: line of the program that did not give way (1-based), or None.
     """
 
     exit_code = 124
 
-    def __init__(self, message: str, *, kind: str, value: float, limit: float) -> None:
+    def __init__(
+        self, message: str, *, kind: str, value: float, limit: float, line: int | None = None
+    ) -> None:
         super().__init__(message)
+        self.line = line
         self.kind = kind
         self.value = value
         self.limit = limit
 
     @classmethod
-    def timeout(cls, seconds: float) -> LimitExceeded:
-        """The error for a run whose time passed before any particle ended."""
+    def timeout(cls, seconds: float, line: int | None = None) -> LimitExceeded:
+        """The error for a run whose time passed before any particle ended.
+
+        Args:
+            seconds: the limit.
+            line: the line of the program in which it computed on without awaiting anything.
+        """
+        advice = "allow more time (--timeout), fewer particles (-n), or a smaller task"
+        if line is not None:
+            advice = (
+                f"the program was busy in line {line} and awaited nothing: give the loop there an "
+                "end, or have it await a token or a word"
+            )
         return cls(
-            f"the time limit of {seconds:g} s passed before any particle ended; allow more time "
-            "(--timeout), fewer particles (-n), or a smaller task",
+            f"the time limit of {seconds:g} s passed before any particle ended; {advice}",
             kind="timeout",
             value=seconds,
             limit=seconds,
+            line=line,
         )
 
 

@@ -7,6 +7,7 @@ what comes back, which is the program's claim, and of what only the host knows.
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 import time
@@ -16,7 +17,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from .errors import DiscipleError, LimitExceeded, NoParticleAlive, UsageError
+from .errors import (
+    DiscipleError,
+    LimitExceeded,
+    NoParticleAlive,
+    ProgramRejected,
+    UsageError,
+)
 from .model.base import BaseModel
 from .model.context import FollowerContext
 from .model.requests import Draw, Follower, Request, Score
@@ -161,8 +168,8 @@ def make_particle(
     model: type[BaseModel], task: Task, follower: Follower, seed: int, index: int
 ) -> BaseModel:
     """One particle with its proposal and, where the prompts differ, its prior."""
-    prior = model.prior_prompt()
-    proposal = model.proposal_prompt() or prior or task.instruction
+    prior = _prompt(model, "prior_prompt")
+    proposal = _prompt(model, "proposal_prompt") or prior or task.instruction
     stream = Stream(seed, (index,))
     context = FollowerContext(follower, proposal, random=stream)
     particle = model(context)
@@ -172,6 +179,28 @@ def make_particle(
     own_prior = FollowerContext(follower, prior, random=stream) if prior and separate else None
     particle.bind(own_prior, stream)
     return particle
+
+
+def _prompt(model: type[BaseModel], name: str) -> str | None:
+    """What a prompt method says.
+
+    Raises:
+        ProgramRejected: it cannot be called on the class, or gives no string.
+    """
+    method = getattr(model, name)
+    line = getattr(getattr(method, "__code__", None), "co_firstlineno", None)
+    where = f" (line {line})" if line else ""
+    shape = f"write '@classmethod' above 'def {name}(cls):', and return a string"
+    static = isinstance(inspect.getattr_static(model, name), staticmethod)
+    if not inspect.ismethod(method) and not static:
+        raise ProgramRejected(f"{name}{where} is no classmethod; {shape}", line=line)
+    said = method()
+    if said is not None and not isinstance(said, str):
+        if inspect.iscoroutine(said):
+            said.close()
+        kind = f"something of type {type(said).__name__}"
+        raise ProgramRejected(f"{name}{where} returns {kind}; {shape}", line=line)
+    return said
 
 
 # Samplers as data, for the way to a worker ------------------------------------------------------

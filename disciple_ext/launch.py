@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import LimitExceeded, SandboxUnavailable
 from .execution import Setting, describe_sampler, execute
+from .model.base import program_line
 from .program import Program
 from .result import Result
-from .sandbox import inprocess
+from .sandbox import inprocess, loader
 from .sandbox.policy import LEVELS
 from .task import Task
 
 if TYPE_CHECKING:
     from .sandbox.host import Witness
 
-__all__ = ["choose_level", "launch", "on_the_loop", "prestart"]
+__all__ = ["choose_level", "launch", "make_ready", "on_the_loop", "prestart"]
 
 T = TypeVar("T")
 
@@ -42,11 +43,14 @@ async def launch(program: Program, task: Task, setting: Setting) -> Result:
     left = deadline + inprocess.PATIENCE - time.monotonic()
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), left)
-    except inprocess.Deadline:
-        raise LimitExceeded.timeout(task.limits.timeout) from None
+    except inprocess.Deadline as deadline_passed:
+        line = loader.line_of(deadline_passed)
+        raise LimitExceeded.timeout(task.limits.timeout, line) from None
     except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
+        busy = inprocess.where()
+        line = program_line(busy) if busy is not None else None
         inprocess.abandon()
-        raise LimitExceeded.timeout(task.limits.timeout) from None
+        raise LimitExceeded.timeout(task.limits.timeout, line) from None
     except asyncio.CancelledError:
         future.cancel()
         raise
@@ -67,6 +71,22 @@ async def _witness(setting: Setting) -> Witness:
     from .sandbox import host
 
     return await host.witness(setting.plugins, (describe_sampler(setting.sampler)["module"],))
+
+
+async def make_ready(program: Program, setting: Setting) -> None:
+    """Have the sandbox know the follower's vocabulary, so that the next run begins at once.
+
+    Raises:
+        SandboxUnavailable: see :func:`choose_level`.
+    """
+    level = await choose_level(program, setting)
+    if level != "none":
+        from .sandbox import host
+
+        assert setting.follower is not None
+        sampler = describe_sampler(setting.sampler)
+        vocabulary = setting.follower.vocabulary
+        await on_the_loop(host.make_ready(sampler, vocabulary, setting.plugins, level))
 
 
 async def choose_level(program: Program, setting: Setting) -> str:

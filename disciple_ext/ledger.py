@@ -51,7 +51,7 @@ class Ledger:
         attempts: the attempts so far.
         usage: what they used, planner and follower.
         cost: US dollars of the planner's calls, or None where one's is unknown.
-        result: the last answer, which the task's verifier rejected, or None.
+        result: the best finished result that would not quite do, or None.
 
     Raises:
         UsageError: the limit is no amount of money.
@@ -100,15 +100,24 @@ class Ledger:
         *,
         error: DiscipleError | None = None,
         result: Result | None = None,
+        why: str = "",
     ) -> None:
-        """Enter an attempt: its plan, and the error or the result that it ended in."""
+        """Enter an attempt: its plan, and the error or the result that it ended in.
+
+        Args:
+            plan: what was run.
+            seconds: how long.
+            error: what ended the run.
+            result: what came of it.
+            why: what speaks against the result, if anything does.
+        """
         used = result.usage if result is not None else Usage()
         self.usage += used
         self.attempts.append(
             Attempt(
                 program=plan.program.source,
-                outcome="ok" if error is None else type(error).__name__,
-                error=None if error is None else str(error),
+                outcome=type(error).__name__ if error else "rejected" if why else "ok",
+                error=str(error) if error else why or None,
                 traceback=getattr(error, "traceback", ""),
                 seconds=round(seconds, 3),
                 usage=plan.usage + used,

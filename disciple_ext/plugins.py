@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Collection, Sequence
@@ -77,6 +78,14 @@ class Registry:
         """The masks and patterns, by the name under which programs find them."""
         patterns = {name: made for name, (made, _) in self.tables["patterns"].items()}
         return {**self.tables["masks"], **patterns}
+
+    def paragraphs(self) -> tuple[str, ...]:
+        """What plugins say of their masks and patterns, for planners: one paragraph each."""
+        told = {name: said for name, (_, said) in self.tables["patterns"].items()}
+        for name, mask in self.tables["masks"].items():
+            if self.owners[("masks", name)] != "builtin":
+                told[name] = inspect.cleandoc(mask.__doc__ or "a mask").partition("\n\n")[0]
+        return tuple(f"`{name}`: {told[name]}" for name in sorted(told))
 
     def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.

@@ -66,8 +66,9 @@ class Attempt:
 
     Attributes:
         program: source of the program, or the empty string where the planner gave none.
-        outcome: ``ok``, or the name of the error's class.
-        error: message of the error, or None.
+        outcome: ``ok``; ``rejected`` where it ran and its texts would not do; or the name of the
+            error's class.
+        error: message of the error, or why the texts would not do, or None.
         traceback: traceback cut to the program's lines, or the empty string.
         seconds: wall-clock seconds of the run.
         usage: planner tokens of the call that gave the program; with the follower's tokens and

@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from .attempts import Attempts
 from .errors import DiscipleError, LimitExceeded, ProgramError, UsageError
 from .execution import Setting
 from .launch import choose_level, launch, on_the_loop, prestart
 from .ledger import Ledger, Purse
 from .model.requests import Follower
-from .planner.base import Feedback, Plan, Planner
+from .planner.base import Plan, Planner
+from .planner.feedback import Diary, judge
+from .planner.library import Library, default_folder
+from .planner.reuse import LibraryPlanner
 from .plugins import Registry, load_plugins
 from .program import Program
+from .rehearsal import inspect_source, rehearse
 from .result import Result
 from .samplers.base import Sampler
 from .sandbox.policy import LEVELS
 from .task import Task, Verifier
 from .trace.events import (
-    AttemptFailed,
     AttemptStarted,
     Event,
     Observer,
     PlannerAnswered,
 )
 from .verify import verify
+
+LIBRARY_MODES = ("off", "read", "on")
 
 __all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
 
@@ -58,8 +65,10 @@ async def aself_steer(
     max_tokens: int | None = None,
     retries: int = 3,
     max_cost: float | Purse | None = None,
+    library: str = "off",
     sandbox: str | None = None,
     verify: Verifier | None = None,
+    dry_run: bool = True,
     on_event: Observer | None = None,
     registry: Registry | None = None,
 ) -> Result:
@@ -80,20 +89,25 @@ async def aself_steer(
         retries: programs in all, the first included (R in Algorithm 1).
         max_cost: US dollars that the planner's calls may cost (or a purse that runs share); a
             call that may cost more than is left is not made.
+        library: ``"on"`` runs programs that passed on such tasks before, without a call of the
+            planner, and keeps those that pass now; ``"read"`` keeps none; or ``"off"``.
         sandbox: ``"landlock+seccomp"``, ``"seccomp"``, ``"process"`` or ``"none"``. None is
             the first, or for programs that ship with the package the strongest to be had.
         verify: the user's own verifier of an answer; see :class:`Task`.
+        dry_run: whether a program that a model wrote is first run for a moment with a random
+            model, to find its mistakes before the follower is asked.
         on_event: called with each event of the run.
         registry: plugins to use; the installed ones where it is None.
 
     Returns:
-        The result of the first program whose run succeeds, or the last one's where the task's
-        verifier rejects every answer.
+        The result of the first program whose texts nothing speaks against. Where a check or the
+        verifier rejects every text of each program, or the planner has no other, the best result
+        (the last of equals); ``attempts`` says why each other one was not good enough.
 
     Raises:
         UsageError: an argument is wrong, or the planner cannot read the task.
         PlannerError: the planner gave no program.
-        ProgramError: every program failed; the last one's error.
+        ProgramError: no program's run came to its end; the last one's error.
         LimitExceeded: time ran out before any particle ended, or the next call of the planner
             may cost too much.
         FollowerError: the follower cannot be loaded or evaluated.
@@ -106,56 +120,78 @@ async def aself_steer(
         raise UsageError(f"retries must be at least 1, not {retries}")
     ledger = Ledger(max_cost)
     registry = registry or load_plugins()
-    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
     setting = _setting(registry, sampler, seed, sandbox, on_event)
+    chosen = _planner(registry, planner)
     prestart(setting)
-    if getattr(chosen, "trusted", None) is False:
+    foreign = getattr(chosen, "trusted", None) is False
+    if foreign:
         # Refuse before a program is paid for.
         await choose_level(Program("", planner=chosen.name), setting)
     if hasattr(chosen, "bind"):  # it plans with the follower, so that is needed first
         setting = replace(setting, follower=await _load(registry, follower))
         chosen = chosen.bind(setting.follower, on_the_loop)
-    feedback: list[Feedback] = []
-    rejected: Result | None = None
-    planning = 0.0
-    for attempt in range(1, retries + 1):
-        setting.emit(AttemptStarted(attempt, retries))
-        begun = time.monotonic()
-        plan = await ledger.ask(chosen, task, tuple(feedback), setting.emit)
-        planning += time.monotonic() - begun
-        setting.emit(PlannerAnswered(attempt, plan.program.source, time.monotonic() - begun))
+    chosen = _equipped(chosen, registry, library)
+    listens = chosen.name != "expert"
+    done = Attempts(ledger, setting.emit)
+    planning = rehearsing = 0.0
+    attempt = asked = 0
+    while asked < retries:
+        attempt += 1
+        setting.emit(AttemptStarted(attempt, retries + attempt - 1 - asked))
         begun = time.monotonic()
         try:
+            plan = await ledger.ask(chosen, task, tuple(done.feedback), setting.emit)
+        except DiscipleError:
+            if done.best is None:
+                raise
+            break
+        asked += plan.asked
+        program, spent = plan.program, time.monotonic() - begun
+        planning += spent
+        setting.emit(PlannerAnswered(attempt, program.source, spent))
+        diary = Diary(program.source)
+        suspected: tuple[str, ...] = ()
+        warned: tuple[str, ...] = ()
+        begun = time.monotonic()
+        try:
+            if foreign or not plan.asked:
+                suspected = warned = inspect_source(program)
             if setting.follower is None:  # loaded only once there is something to run
                 setting = replace(setting, follower=await _load(registry, follower))
+            begun = time.monotonic()
+            if foreign and plan.asked and dry_run:
+                warned += await rehearse(program, task, setting)
+                rehearsing += time.monotonic() - begun
                 begun = time.monotonic()
             # Another attempt with the same program must not repeat the same draws.
             tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
-            result = await launch(plan.program, task, tried)
-            result = _verified(result, task)
-        except (ProgramError, LimitExceeded) as error:
-            ledger.tried(plan, time.monotonic() - begun, error=error)
-            setting.emit(AttemptFailed(attempt, str(error), type(error).__name__))
-            feedback.append(_feedback(plan.program, error, attempt))
-            if attempt == retries and rejected is None:
+            if listens:
+                tried = replace(tried, observers=(*setting.observers, diary))
+            result = _verified(await launch(program, task, tried), task)
+        except DiscipleError as error:
+            mendable = isinstance(error, ProgramError | LimitExceeded)
+            done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
+            if mendable:
+                _learn(chosen, task, program, False)
+            if done.best is None and (not mendable or asked == retries):
                 ledger.close(error)
                 raise
+            if not mendable:
+                break
             continue
-        except DiscipleError as error:  # of the environment: another program would not help
-            ledger.tried(plan, time.monotonic() - begun, error=error)
-            ledger.close(error)
-            raise
-        ledger.tried(plan, time.monotonic() - begun, result=result)
         timings = {"planning": round(planning, 3), **result.timings}
-        rejected = ledger.settled(replace(result, seed=seed, timings=timings))
-        if result.verified is not False:
-            return rejected
-        ledger.result = rejected
-        why = f"the user's verifier rejected the answer {result.text!r}"
-        setting.emit(AttemptFailed(attempt, why, "rejected"))
-        feedback.append(Feedback(plan.program, why, "", attempt))
-    assert rejected is not None
-    return ledger.settled(rejected)
+        if rehearsing:
+            timings["dry_run"] = round(rehearsing, 3)
+        result = replace(result, seed=seed, timings=timings)
+        why = ""
+        if listens or result.verified is False:  # who does not listen writes the same again
+            why = judge(result, program.source, suspected)
+        seconds = time.monotonic() - begun
+        done.finished(attempt, plan, result, why, seconds, diary, warned)
+        _learn(chosen, task, program, not why and bool(result.check or result.verified))
+        if not why:
+            break
+    return done.outcome()
 
 
 async def aplan(
@@ -170,9 +206,10 @@ async def aplan(
     """Ask for the program of a task, and do not run it; arguments as for :func:`aself_steer`."""
     task = Task(task) if isinstance(task, str) else task
     registry = registry or load_plugins()
-    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    chosen = _planner(registry, planner)
     if hasattr(chosen, "bind"):
         chosen = chosen.bind(await _load(registry, follower), on_the_loop)
+    chosen = _equipped(chosen, registry, "off")
     return await Ledger(max_cost).ask(chosen, task, (), on_event or (lambda event: None))
 
 
@@ -231,6 +268,34 @@ def _task(
     )
 
 
+def _planner(registry: Registry, planner: str | Planner) -> Planner:
+    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    return chosen
+
+
+def _equipped(planner: Planner, registry: Registry, library: str) -> Planner:
+    """The planner, told of the plugins' patterns, and behind the library where one is wanted."""
+    if library not in LIBRARY_MODES:
+        raise UsageError(f"the library is {', '.join(LIBRARY_MODES)}, not {library!r}")
+    if hasattr(planner, "paragraphs"):
+        planner.paragraphs = registry.paragraphs()
+    if library == "off":
+        return planner
+    programs = Library(default_folder())
+    if hasattr(planner, "library"):
+        planner.library = programs  # the nearest ones are examples
+    return LibraryPlanner(planner, programs, writable=library == "on")
+
+
+def _learn(planner: Planner, task: Task, program: Program, passed: bool) -> None:
+    """Tell a planner that learns; where it cannot, the answer must not be lost."""
+    if hasattr(planner, "learn"):
+        try:
+            planner.learn(task, program, passed)
+        except DiscipleError as error:
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+
+
 def _setting(
     registry: Registry,
     sampler: str | Sampler,
@@ -274,10 +339,6 @@ def _verified(result: Result, task: Task) -> Result:
     if task.verify is None or result.text is None:
         return result
     return replace(result, verified=verify(task.verify, result.text))
-
-
-def _feedback(program: Program, error: DiscipleError, attempt: int) -> Feedback:
-    return Feedback(program, str(error), getattr(error, "traceback", ""), attempt)
 
 
 def _wait(work: Coroutine[Any, Any, Result]) -> Result:

@@ -14,7 +14,9 @@ import json
 import mmap
 import os
 import random
+import signal
 import sys
+import time
 import types
 import warnings
 from collections.abc import Sequence
@@ -35,6 +37,8 @@ __all__ = ["prepare", "work"]
 _LATE = """_strptime encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna unicodedata
     linecache tokenize traceback numpy numpy.random numpy.linalg numpy.fft numpy.ma""".split()
 
+_LAST_WORD = 0.1
+"""Seconds before it is killed at which a worker says where its program is busy."""
 _LONGEST_PRINT = 100_000
 """Characters that a program may print."""
 
@@ -111,6 +115,7 @@ def work(state: _State, order: dict[str, Any]) -> None:
     )
     loop = follower.loop()
     asyncio.set_event_loop(loop)
+    _tell_where_it_is_busy(link, order["kill_at"] - _LAST_WORD)
     try:
         _lock(order)
     except OSError as error:
@@ -132,6 +137,28 @@ def work(state: _State, order: dict[str, Any]) -> None:
     printed.flush()
     link.send(frame)
     os._exit(0)
+
+
+def _tell_where_it_is_busy(link: Any, at: float) -> None:
+    """Have a program that never awaits named with its line, shortly before the zygote kills it.
+
+    A program can switch this off; it then ends all the same, only without the line.
+    """
+    from .model.base import program_line
+    from .sandbox import link as link_module
+
+    def tell(_: int, frame: types.FrameType | None) -> None:
+        line, inner = program_line(frame), frame
+        while inner is not None:
+            if inner.f_code.co_filename == link_module.__file__:
+                return  # in the midst of a message: it awaits, or is about to
+            inner = inner.f_back
+        if line is not None:
+            link.send(messages.encode_json(Kind.FAILED, {"type": "Busy", "line": line}))
+            os._exit(0)
+
+    signal.signal(signal.SIGALRM, tell)
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, at - time.monotonic()))
 
 
 def _lock(order: dict[str, Any]) -> None:
@@ -160,9 +187,17 @@ class _NoImports:
 async def _run(job: dict[str, Any], state: _State, link: Any) -> bytes:
     from .execution import Job, make_sampler, run_particles
 
+    # What is told of each particle grows with its text: it must not use up what a run may send.
+    left = job["limits"]["output"] * 2**20 // 4
+
     def observe(event: Any) -> None:
+        nonlocal left
         data = {"event": type(event).__name__, **vars(event)}
-        link.send(messages.encode(Kind.EVENT, json.dumps(data, default=_plain).encode()))
+        if left < 0 and "particles" in data:
+            data["particles"] = ()
+        frame = messages.encode(Kind.EVENT, json.dumps(data, default=_plain).encode())
+        left -= len(frame)
+        link.send(frame)
 
     particles, log_evidence = await run_particles(
         Job.from_dict(job),
@@ -190,7 +225,7 @@ def _failure(error: BaseException, source: str) -> bytes:
     known = error if isinstance(error, DiscipleError) else loader.crash(error, source)
     data: dict[str, Any] = {"type": type(known).__name__, "message": _cut(str(known))}
     if isinstance(known, ProgramError):
-        data |= {name: getattr(known, name) for name in ("line", "particle", "step")}
+        data |= {name: getattr(known, name) for name in ("line", "particle", "step", "exception")}
         data |= {"traceback": _cut(known.traceback), "text": _cut(known.text)}
     try:
         return messages.encode_json(Kind.FAILED, data)

@@ -7,7 +7,9 @@ import re
 import runpy
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,14 @@ def is_program(block: str) -> bool:
     return "class InferenceModel" in block
 
 
+def load_script(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
 @pytest.mark.parametrize("name", errors.__all__)
 def test_every_error_is_documented_with_its_exit_code(name: str) -> None:
     page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
@@ -44,12 +54,7 @@ def test_every_error_is_in_the_tree_atop_its_module() -> None:
 
 
 def test_the_command_line_page_is_current() -> None:
-    spec = importlib.util.spec_from_file_location(
-        "generate_cli", DOCS / "reference" / "generate_cli.py"
-    )
-    assert spec and spec.loader
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
+    generate = load_script(DOCS / "reference" / "generate_cli.py")
     again = "run `python docs/reference/generate_cli.py`"
     assert generate.PAGE.read_text(encoding="utf-8") == generate.page(), again
     named = {command.split()[0] for command in generate.COMMANDS if command}
@@ -95,6 +100,42 @@ def test_evaluations_in_the_docs_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run_blocks(page)
+
+
+FRAGMENT = re.compile(r"^```python fragment\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("fragment", FRAGMENT.findall(TUTORIAL.read_text(encoding="utf-8")))
+def test_fragments_of_the_tutorial_run_as_a_step(fragment: str) -> None:
+    from disciple_ext import run_program
+
+    source = f"""
+class InferenceModel(BaseModel):
+    target = 40
+
+    async def step(self):
+{textwrap.indent(fragment, " " * 8)}
+        await self.end()
+"""
+    assert check(source) == []
+    assert run_program(source, sandbox="none", n=4, seed=1).text
+
+
+def test_every_block_of_the_tutorial_runs() -> None:
+    text = TUTORIAL.read_text(encoding="utf-8")
+    programs = [block for block in blocks(TUTORIAL) if is_program(block)]
+    assert text.count("```python") == len(programs) + len(FRAGMENT.findall(text))
+
+
+def test_the_tutorials_reference_is_current() -> None:
+    generate = load_script(DOCS / "reference" / "generate_tutorial.py")
+    again = "run `python docs/reference/generate_tutorial.py`"
+    assert generate.PAGE.read_text(encoding="utf-8") == generate.page(), again
+
+
+def test_the_tutorial_is_short() -> None:
+    # About four characters make a token of English and code.
+    assert len(TUTORIAL.read_text(encoding="utf-8")) / 4 < 5000
 
 
 @pytest.mark.parametrize("page", [DOCS / "tutorial" / "first-program.md", TUTORIAL])

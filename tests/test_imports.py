@@ -34,8 +34,10 @@ LAYERS = {
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
     "ledger": 3,  # it asks planners, and adds up what they cost
+    "attempts": 4,  # the ledger, and what the planner hears
     "plugins": 4,
     "launch": 4,
+    "rehearsal": 5,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
     "scaffold": 5,
@@ -53,6 +55,7 @@ SIDEWAYS = {
     ("hookspecs", "program"),
     ("hookspecs", "result"),
     ("bench", "demo"),
+    ("steer", "rehearsal"),
     ("cli", "bench"),
     ("cli", "demo"),
     ("cli", "doctor"),

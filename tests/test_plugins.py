@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from disciple_ext import hookimpl, run_program
+from disciple_ext import hookimpl, run_program, self_steer
 from disciple_ext import plugins as loading
-from disciple_ext.errors import PluginError, UsageError
+from disciple_ext.errors import PlannerError, PluginError, UsageError
 from disciple_ext.model.masks import PunctuationMask
 from disciple_ext.plugins import Hook, load_plugins
 from disciple_ext.samplers.importance import ImportanceSampler
-from disciple_ext.testing import ToyFollower
+from disciple_ext.testing import ReplayPlanner, ToyFollower
 
 
 class Mine(ImportanceSampler):
@@ -19,6 +19,11 @@ class Mine(ImportanceSampler):
 
 
 class Dashes(PunctuationMask):
+    """The next token is a dash.
+
+    Nothing else is.
+    """
+
     def __init__(self, particle: Any) -> None:
         super().__init__(particle, "-")
 
@@ -66,6 +71,19 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.delenv("DISCIPLE_PLUGINS", raising=False)
     put()
     return put
+
+
+def test_what_plugins_add_to_programs_is_told_to_planners(install: Any) -> None:
+    assert load_plugins().paragraphs() == ()
+    install(extra=Plugin())
+    registry = load_plugins()
+    told = ("`DashMask`: The next token is a dash.", "`twice`: twice(text): the text, twice.")
+    assert registry.paragraphs() == told
+    planner = ReplayPlanner([])
+    planner.paragraphs = ()  # type: ignore[attr-defined]
+    with pytest.raises(PlannerError):
+        self_steer("a task", planner=planner, registry=registry, sandbox="none")
+    assert planner.paragraphs == registry.paragraphs()  # type: ignore[attr-defined]
 
 
 def test_the_built_ins_come_through_the_same_hooks(install: Any) -> None:

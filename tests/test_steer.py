@@ -44,6 +44,7 @@ class InferenceModel(BaseModel):
         if len(self) == 2:
             self.words[10**6]
 """
+HEAD = "class InferenceModel(BaseModel):\n    async def step(self):\n"
 DIES = """
 class InferenceModel(BaseModel):
     async def step(self):
@@ -147,6 +148,44 @@ def test_a_crash_of_init_and_of_check() -> None:
     with pytest.raises(ProgramCrashed, match="check") as caught:
         run(WORKS.replace('"a" in text', "text.check()"))
     assert caught.value.line == 9
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ("    def prior_prompt(self):\n        return 'Write.'\n", "line 5.*no classmethod"),
+        ("    prior_prompt = 'Write.'\n", "prior_prompt.*no classmethod"),
+        (
+            "    @classmethod\n    def proposal_prompt(cls):\n        return 7\n",
+            "line 5.*returns something of type int",
+        ),
+    ],
+)
+def test_a_prompt_that_is_none_is_rejected_with_what_to_write(method: str, says: str) -> None:
+    source = HEAD + "        await self.end()\n\n" + method
+    with pytest.raises(ProgramRejected, match=says):
+        run(source)
+    given = "    @staticmethod\n    def prior_prompt():\n        return 'Write.'\n"
+    assert run(WORKS + given).text
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("self.nextword()", r"AttributeError.*line 3.*did you mean `self\.next_word`"),
+        ("CharsMask('a')", r"TypeError.*line 3.*write `CharsMask\(self, chars\)`"),
+        ("MaxCharMask(self, 3)", r"NameError.*line 3.*did you mean `MaxCharsMask`"),
+        ("self.condition(self.wants_to_end())", r"coroutine; write 'await'.*line 3"),
+        ("await self.sample('a')", r"takes a distribution.*line 3"),
+        ("self.words[0]", r"IndexError.*line 3.*test its length first"),
+        ("await self.hint(5)", r"hint\(\) takes a string, not int.*line 3"),
+        ("self.context.mask_dist({'a'})", r"ids of tokens, not texts.*line 3"),
+    ],
+)
+def test_an_error_says_where_and_what_to_write_instead(body: str, says: str) -> None:
+    with pytest.raises(ProgramCrashed, match=says) as caught:
+        run(f"{HEAD}        {body}\n")
+    assert caught.value.line == 3 and caught.value.exception.endswith("Error")
 
 
 def test_nobody_alive_counts_the_reasons() -> None:

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["MaxCost", "NoCache", "PlannerName", "PricesFile", "Record", "make_planner"]
+from ..errors import UsageError
+
+__all__ = [
+    "Examples",
+    "LibraryMode",
+    "MaxCost",
+    "NoCache",
+    "PlannerName",
+    "PricesFile",
+    "Record",
+    "make_planner",
+]
 
 PlannerName = Annotated[
     str,
@@ -28,6 +39,22 @@ PricesFile = Annotated[
     str | None,
     typer.Option("--prices", metavar="FILE", help="Prices of models, before the built-in ones."),
 ]
+Examples = Annotated[
+    str | None,
+    typer.Option(
+        "--examples",
+        help="Expert programs that a chat model is shown: held-out (all but that of the task's own "
+        "type; the default), reference (that one alone) or none.",
+    ),
+]
+LibraryMode = Annotated[
+    str,
+    typer.Option(
+        "--library",
+        help="on: run programs that passed on such tasks before, and keep those that pass now; "
+        "read: keep none; off.",
+    ),
+]
 MaxCost = Annotated[
     float | None,
     typer.Option(
@@ -39,7 +66,12 @@ MaxCost = Annotated[
 
 
 def make_planner(
-    spec: str, *, no_cache: bool = False, record: str | None = None, prices: str | None = None
+    spec: str,
+    *,
+    no_cache: bool = False,
+    record: str | None = None,
+    prices: str | None = None,
+    examples: str | None = None,
 ) -> Any:
     """The planner of a spec, with the options that were given.
 
@@ -53,4 +85,13 @@ def make_planner(
         options["record"] = os.path.expanduser(record)
     if prices is not None:
         options["prices"] = os.path.expanduser(prices)
-    return load_plugins().make("planners", spec, **options)
+    planner = load_plugins().make("planners", spec, **options)
+    if examples is not None:
+        from ..planner.chat_planner import EXAMPLES
+
+        if examples not in EXAMPLES:
+            raise UsageError(f"there are no examples {examples!r}; choose: {', '.join(EXAMPLES)}")
+        if not hasattr(planner, "examples"):
+            raise UsageError(f"the planner {spec!r} has no use for --examples")
+        planner.examples = examples
+    return planner

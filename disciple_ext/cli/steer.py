@@ -16,7 +16,7 @@ from ..task import Limits, Task
 from .console import answer, answer_json, note
 from .failure import cost, failing
 from .files import read_program, read_task
-from .planner import MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
+from .planner import LibraryMode, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import Progress
 
 __all__ = ["EXEC_EXAMPLES", "PLAN_EXAMPLES", "RUN_EXAMPLES", "exec_", "plan", "run"]
@@ -98,8 +98,13 @@ def run(
     no_cache: NoCache = False,
     record: Record = None,
     prices: PricesFile = None,
+    library: LibraryMode = "off",
     verify: Verify = None,
     sandbox: Sandbox = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(help="Rehearse a program that a model wrote, with a random model, first."),
+    ] = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -121,7 +126,9 @@ def run(
             seed=seed,
             retries=retries,
             max_cost=max_cost,
+            library=library,
             sandbox=sandbox,
+            dry_run=dry_run,
             on_event=progress,
         )
     show(result, as_json=as_json, quiet=quiet)

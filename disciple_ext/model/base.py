@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import math
 import sys
+import types
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, ClassVar
 
@@ -60,7 +62,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         super().__init__()
         if not isinstance(context, FollowerContext):
             raise TypeError(
-                "BaseModel needs the context that the program was given: "
+                "BaseModel.__init__ needs the context that the program was given: "
                 f"super().__init__(context=context, ...), not {type(context).__name__}"
             )
         self.context = context
@@ -188,7 +190,9 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             TypeError: ``text`` is not a string.
         """
         if not isinstance(text, str):
-            raise TypeError(f"force() takes a string, not {type(text).__name__}")
+            raise TypeError(
+                f"force() takes a string, not {type(text).__name__}; write an f-string or str(...)"
+            )
         tokens = self.context.follower.vocabulary.encode(text)
         if tokens:
             await self._observe_tokens(tokens, "force")
@@ -212,6 +216,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
 
         ``context.next_token()`` keeps LLaMPPL's support, end of text included.
         """
+        _need_distribution("sample", dist)
         if proposal is None and getattr(dist, "ctx", None) is self.context:
             if isinstance(dist, NextToken):
                 token = await self._draw(None)
@@ -225,6 +230,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
 
     async def observe(self, dist: Any, x: Any) -> Any:
         """LLaMPPL's ``observe``; on this model's own context, scored under the prior."""
+        _need_distribution("observe", dist)
         if getattr(dist, "ctx", None) is not self.context:
             value = await super().observe(dist, x)
             if self.weight == -math.inf:
@@ -251,6 +257,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
 
     async def intervene(self, dist: Any, x: Any) -> Any:
         """LLaMPPL's ``intervene``: the value is put there, and the weight does not change."""
+        _need_distribution("intervene", dist)
         if getattr(dist, "ctx", None) is not self.context:
             return await super().intervene(dist, x)
         if isinstance(dist, NextToken):
@@ -277,6 +284,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         """
         if self.prior is None:
             self.prior = copy.copy(self.context)
+        if not isinstance(text, str):
+            raise TypeError(f"hint() takes a string, not {type(text).__name__}; write str(...)")
         self.hint_text = text
         self.context.prompt = self.context.follower.prompt(
             self.context.user, f"Note to self: {text}" if text else ""
@@ -302,7 +311,12 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             self.finish_reason = "ended"
 
     def condition(self, b: bool) -> None:
-        """Constrain ``b`` to be true: if it is not, the particle ends here with weight zero."""
+        """Constrain ``b`` to be true: if it is not, the particle ends here with weight zero.
+
+        Raises:
+            TypeError: ``b`` is a coroutine that nobody awaited.
+        """
+        _need_no_coroutine("condition", b)
         if not b:
             self._die("condition_false", "condition(False)")
 
@@ -311,7 +325,9 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
 
         Raises:
             ValueError: ``score`` is not a number; a weight of NaN would poison the run.
+            TypeError: ``score`` is a coroutine that nobody awaited.
         """
+        _need_no_coroutine("score", score)
         self._charge("score", float(score))
 
     def twist(self, amt: float) -> None:
@@ -363,7 +379,10 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if self.weight == -math.inf:
             amount = -math.inf  # a weight of zero stays zero, whatever is added
         if math.isnan(amount):
-            raise ValueError(f"the {cause} would make the particle's log weight NaN")
+            raise ValueError(
+                f"the {cause} would make the particle's log weight NaN: give a finite number, or "
+                "self.condition(False) for what must not be"
+            )
         self.weight += amount
         self.changes.append((cause, amount))
 
@@ -378,7 +397,12 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if longest is not None:
             lengths = [len(c.prefix) for c in (self.context, self.prior) if c is not None]
             if max(lengths) + tokens > longest:
-                self._die("max_tokens", f"prompt and text need more than the model's {longest}")
+                hint = ", or a shorter hint" if self.hint_text else ""
+                self._die(
+                    "max_tokens",
+                    f"prompt and text need more than the model's {longest} tokens; write a shorter "
+                    f"prompt{hint}",
+                )
 
     def _die_of_mask(self, support: TokenMask | None, what: str = "") -> None:
         asked = f" within {support.name}" if support is not None else ""
@@ -425,14 +449,29 @@ def _stoppable(step: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
     return wrapper
 
 
-def program_line() -> int | None:
-    """The line of the program that is running now, innermost frame first."""
-    frame = sys._getframe(1)
+def program_line(frame: types.FrameType | None = None) -> int | None:
+    """The line of the program that is running now (or in ``frame``), innermost frame first."""
+    frame = frame or sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == PROGRAM_FILE:
             return frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
+
+
+def _need_distribution(verb: str, dist: Any) -> None:
+    if not hasattr(dist, "log_prob"):
+        raise TypeError(
+            f"{verb}() takes a distribution such as self.context.next_token(), not "
+            f"{type(dist).__name__}; to draw text write 'await self.next_word()', to put text "
+            "there 'await self.force(text)'"
+        )
+
+
+def _need_no_coroutine(verb: str, value: object) -> None:
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError(f"{verb}() got a coroutine; write 'await' before the call in it")
 
 
 class _keyed_numpy:

@@ -271,7 +271,13 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
             return remembered(vocabulary.size)  # type: ignore[no-any-return]
         # One mask for equal sets, since masks are told apart by identity.
         array = np.zeros(vocabulary.size, dtype=np.bool_)
-        ids = np.fromiter(map(int, mask), np.int64, len(mask))
+        try:
+            ids = np.fromiter(map(int, mask), np.int64, len(mask))
+        except ValueError as error:
+            raise TypeError(
+                "mask_dist() takes ids of tokens, not texts; for marks write "
+                "'await self.wants(\".!?\")' or a PunctuationMask"
+            ) from error
         array[ids[(ids >= 0) & (ids < len(array))]] = True
         return vocabulary.mask(
             ("ids", hashlib.blake2b(array.data).digest()), "tokens", lambda: array

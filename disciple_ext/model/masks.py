@@ -67,7 +67,14 @@ class Mask:
     """Base of all masks: an async context manager on a particle's mask stack."""
 
     def __init__(self, particle: BaseModel) -> None:
-        self._stack = particle.masks
+        stack = getattr(particle, "masks", None)
+        if not isinstance(stack, MaskStack):
+            name = type(self).__name__
+            raise TypeError(
+                f"a mask takes the particle first: write {name}(self, ...), not "
+                f"{name}({type(particle).__name__}, ...)"
+            )
+        self._stack = stack
 
     async def __aenter__(self) -> Self:
         self.enter()

@@ -22,12 +22,18 @@ class Feedback:
         error: what happened, in one or a few lines.
         traceback: the traceback cut to the program's own lines, or the empty string.
         attempt: number of the attempt, from 1.
+        diagnosis: what the run showed, one sentence each (see ``planner.feedback``).
+        warnings: likely mistakes that were seen before the run, one sentence each.
+        outputs: some of the texts, each with what became of it.
     """
 
     program: Program
     error: str
     traceback: str
     attempt: int
+    diagnosis: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,14 @@ class Planner(Protocol):
 
     A planner may also have
 
-    - ``trusted = False``: it is not asked where its program could not be run;
+    - ``trusted = False``: it is not asked where its program could not be run, and its programs are
+      checked and rehearsed before a follower runs them;
+    - ``paragraphs``: it is told there what plugins say of their masks and patterns;
     - ``quote(task, feedback) -> float | None``: US dollars that the next call of :meth:`plan` may
       cost at most, None where a price is unknown; without it there is no limit on the cost;
     - ``bind(follower, run) -> Planner``: for planners that ask the follower itself. ``run`` takes
-      a coroutine, and awaits it on the event loop that the follower's other work is on.
+      a coroutine, and awaits it on the event loop that the follower's other work is on;
+    - ``learn(task, program, passed)``: it is told what became of each program.
     """
 
     name: str

@@ -11,9 +11,15 @@ from ..task import Task
 from .base import Feedback, Plan
 from .chat import Answer, Chat, shortened
 from .extract import extract_program
-from .prompt import messages
+from .fewshot import Example, chosen, expert_examples
+from .library import Library
+from .prompt import Briefing, Message, messages
 
-__all__ = ["ChatPlanner"]
+__all__ = ["EXAMPLES", "ChatPlanner"]
+
+EXAMPLES = ("held-out", "reference", "none")
+"""What examples a planner may be shown."""
+_NEAREST = 2
 
 
 class ChatPlanner:
@@ -21,12 +27,23 @@ class ChatPlanner:
 
     Args:
         chat: the model, with whatever caches and recorders are around it.
+
+    Attributes:
+        examples: expert programs that it is shown: ``"held-out"``, all but that of the task's own
+            family where the task names one; ``"reference"``, that one alone (the paper's
+            DisCIPL*); or ``"none"``.
+        paragraphs: what plugins say of their masks and patterns.
+        library: programs that passed: those for the nearest tasks are shown, and programs are
+            asked for that solve a family of tasks. None for no library.
     """
 
     trusted = False
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
+        self.examples = EXAMPLES[0]
+        self.paragraphs: Sequence[str] = ()
+        self.library: Library | None = None
 
     @property
     def name(self) -> str:
@@ -40,7 +57,7 @@ class ChatPlanner:
 
     def quote(self, task: Task, feedback: Sequence[Feedback]) -> float | None:
         """US dollars that the next call may cost at most, or None where a price is unknown."""
-        return self.chat.quote(messages(task, feedback), retry=len(feedback))
+        return self.chat.quote(self._messages(task, feedback), retry=len(feedback))
 
     async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
         """Ask for a program, with the failed attempts before it.
@@ -49,7 +66,7 @@ class ChatPlanner:
             PlannerError: there is no answer (see the chat), or no program in it: a refusal, an
                 answer cut off, prose. It carries the ``usage`` and ``cost`` of the call.
         """
-        answer = await self.chat.ask(messages(task, feedback), retry=len(feedback))
+        answer = await self.chat.ask(self._messages(task, feedback), retry=len(feedback))
         fresh = answer.origin == "model"
         usage = (answer.usage or Usage()) if fresh else Usage()
         cost = answer.cost if fresh else 0.0
@@ -59,6 +76,18 @@ class ChatPlanner:
             error.usage, error.cost = usage, cost
             raise
         return Plan(program, usage, cost, cached_answer=not fresh)
+
+    def _messages(self, task: Task, feedback: Sequence[Feedback]) -> list[Message]:
+        own = [task.family] if task.family is not None else []
+        shown = chosen(own) if self.examples == "held-out" else ()
+        if self.examples == "reference":
+            shown = tuple(e for e in expert_examples() if e.name in own)
+        nearest: tuple[Example, ...] = ()
+        if self.library is not None:
+            found = self.library.nearest(task.instruction, _NEAREST, hold_out=task.family)
+            nearest = tuple(Example(entry.name, entry.task, entry.source) for entry in found)
+        family = self.library is not None
+        return messages(task, feedback, Briefing(self.paragraphs, shown, nearest, family))
 
     def _source(self, answer: Answer) -> str:
         if answer.refusal or answer.finish_reason == "content_filter":

@@ -21,7 +21,7 @@ from ..task import Task
 from ..trace.events import PlannerWriting
 from .base import Feedback, Plan
 from .chat import Answer, Chat, Messages
-from .chat_planner import ChatPlanner
+from .chat_planner import EXAMPLES, ChatPlanner
 from .notices import tell
 from .recording import RecordingChat
 
@@ -112,18 +112,24 @@ class FollowerPlanner:
 
     Args:
         record: directory into which every answer is written, for ``replay:DIR``, or None.
+
+    Attributes:
+        examples: as for :class:`ChatPlanner`.
     """
 
     name = "follower"
     trusted = False
 
     def __init__(self, *, record: str | os.PathLike[str] | None = None) -> None:
+        self.examples = EXAMPLES[0]
         self._record = record
 
     def bind(self, follower: Follower, run: Runner | None = None) -> ChatPlanner:
         """The planner that asks this follower."""
         chat: Chat = FollowerChat(follower, run)
-        return ChatPlanner(chat if self._record is None else RecordingChat(chat, self._record))
+        planner = ChatPlanner(chat if self._record is None else RecordingChat(chat, self._record))
+        planner.examples = self.examples
+        return planner
 
     async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
         """Not without a follower.

@@ -24,6 +24,7 @@ import numpy as np
 from llamppl.modeling import Model
 
 from ..errors import SamplerError
+from ..model.base import PROGRAM_FILE
 from ..task import Limits
 from ..trace.events import (
     Event,
@@ -213,7 +214,10 @@ class Run:
         """End whatever has not finished, with weight zero."""
         for particle in particles:
             if not particle.done_stepping():
-                _kill(particle, "timeout", f"the time limit of {self.limits.timeout:g} s passed")
+                line = getattr(particle, "line", None)
+                where = f" while it waited in line {line}" if line else ""
+                passed = f"the time limit of {self.limits.timeout:g} s passed{where}"
+                _kill(particle, "timeout", passed)
 
     # Inside -------------------------------------------------------------------------------
 
@@ -234,7 +238,9 @@ class Run:
                 tasks, timeout=left, return_when=asyncio.FIRST_EXCEPTION
             )
         finally:
-            for task in tasks:
+            for task, particle in zip(tasks, running, strict=True):
+                if not task.done() and hasattr(particle, "line"):
+                    particle.line = _line_waiting(task)
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for task in tasks:  # in the particles' order, so that the same one is named every time
@@ -244,6 +250,8 @@ class Run:
             self.close(particles)
 
     async def _step_one(self, particle: Model) -> None:
+        if self.out_of_time:  # another one has hung until now: the next step closes all of them
+            return
         await self._guard(particle.step, particle, self._notes.of(particle).place)
 
     async def _build(self, index: int) -> Model:
@@ -296,6 +304,17 @@ class Run:
     def _emit(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
+
+
+def _line_waiting(task: asyncio.Future[Any]) -> int | None:
+    """The line of the program at which a step waits."""
+    line, waiting = None, getattr(task, "get_coro", lambda: None)()
+    while waiting is not None:
+        frame = getattr(waiting, "cr_frame", None)
+        if frame is not None and frame.f_code.co_filename == PROGRAM_FILE:
+            line = frame.f_lineno
+        waiting = getattr(waiting, "cr_await", None)
+    return line
 
 
 def _from_the_package(error: BaseException) -> bool:

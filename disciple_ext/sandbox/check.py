@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import TypeGuard
+
+from .finding import Finding
+from .shape import ends_nowhere, outline
+from .slips import slips
 
 __all__ = ["ALLOWED_IMPORTS", "Finding", "check"]
 
@@ -44,24 +48,9 @@ _COROUTINES = frozenset(
 )
 _PLAIN = frozenset({"condition", "score", "twist", "finish"})
 _MASKS = "Mask"
+_READ = frozenset({"text", "words"})
+_TAKES_VALUES = frozenset("print str len bool int float list any all sum set repr max min".split())
 _SIDE_EFFECTS = frozenset({"open", "exec", "eval", "compile", "__import__", "input", "breakpoint"})
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One likely mistake.
-
-    Attributes:
-        line: line of the program (1-based); 1 for what concerns the whole file.
-        message: what is wrong.
-        suggestion: what to write instead.
-        fatal: True where the program cannot work as written; False for a warning.
-    """
-
-    line: int
-    message: str
-    suggestion: str
-    fatal: bool = True
 
 
 def check(source: str) -> list[Finding]:
@@ -80,55 +69,36 @@ def check(source: str) -> list[Finding]:
         what = getattr(error, "msg", None) or str(error) or type(error).__name__
         return [Finding(line, f"this is not Python: {what}", "write plain Python 3.11 source")]
     try:
-        found = [*_structure(tree), *_Visitor.findings(tree), *_capitals(tree), *_clones(tree)]
+        found = [
+            *outline(tree),
+            *_Visitor.findings(tree),
+            *_clones(tree),
+            *slips(tree),
+        ]
+        if not any(finding.fatal for finding in found):
+            found += ends_nowhere(tree)
     except RecursionError:
         return [Finding(1, "the program is nested too deeply", "use shorter expressions")]
     return sorted(set(found), key=lambda finding: (finding.line, finding.message))
 
 
-def _structure(tree: ast.Module) -> Iterator[Finding]:
-    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "InferenceModel"]
-    if not classes:
-        yield Finding(
-            1,
-            "there is no class InferenceModel at the top level",
-            "define `class InferenceModel(BaseModel):`",
-        )
-        return
-    model = classes[-1]
-    if not model.bases:
-        yield Finding(
-            model.lineno, "InferenceModel has no base class", "derive it from `BaseModel`"
-        )
-    steps = [
-        n
-        for n in model.body
-        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == "step"
-    ]
-    if not steps and len(classes) == 1 and _base_names(model) <= {"BaseModel"}:
-        yield Finding(
-            model.lineno, "InferenceModel has no step", "add `async def step(self):` to it"
-        )
-    for step in steps:
-        if isinstance(step, ast.FunctionDef):
-            yield Finding(step.lineno, "step is not async", "write `async def step(self):`")
-
-
-def _base_names(model: ast.ClassDef) -> set[str]:
-    return {ast.unparse(base).rpartition(".")[2] for base in model.bases}
-
-
 class _Visitor(ast.NodeVisitor):
     """Findings that depend on one node and its parent."""
 
-    def __init__(self, own_coroutines: set[str]) -> None:
-        self.coroutines = _COROUTINES | own_coroutines
+    def __init__(self, tree: ast.Module) -> None:
+        own = {n.name for n in ast.walk(tree) if isinstance(n, ast.AsyncFunctionDef)}
+        self.coroutines = _COROUTINES | own
+        self.awaited = {
+            n.value.id
+            for n in ast.walk(tree)
+            if isinstance(n, ast.Await) and isinstance(n.value, ast.Name)
+        }
         self.found: list[Finding] = []
         self.parents: list[ast.AST] = []
 
     @classmethod
     def findings(cls, tree: ast.Module) -> list[Finding]:
-        visitor = cls({n.name for n in ast.walk(tree) if isinstance(n, ast.AsyncFunctionDef)})
+        visitor = cls(tree)
         visitor.visit(tree)
         return visitor.found
 
@@ -150,17 +120,51 @@ class _Visitor(ast.NodeVisitor):
                     message = f"self.{attr}() is not a coroutine and cannot be awaited"
                     self._add(node.lineno, message, f"write `self.{attr}(...)` without await")
             case ast.Call(func=ast.Attribute(ast.Name("self"), attr)):
-                # A coroutine may be returned or handed on, to be awaited elsewhere.
-                if attr in self.coroutines and not isinstance(
-                    parent, ast.Await | ast.Return | ast.Call | ast.Lambda | ast.keyword
-                ):
+                if attr in self.coroutines and self._lost(parent):
                     message = f"self.{attr}() is a coroutine and is never awaited here"
                     self._add(node.lineno, message, f"write `await self.{attr}(...)`")
+                elif attr == "step" and self._inside_step():
+                    advice = "leave the call out: the run calls step again until the text has ended"
+                    self._add(node.lineno, "step calls itself", advice)
+                elif attr in _READ:
+                    message = f"self.{attr} is no method"
+                    self._add(node.lineno, message, f"write `self.{attr}`, without brackets")
+            case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for name in _READ & {ast.unparse(t).removeprefix("self.") for t in targets}:
+                    if f"self.{name}" in map(ast.unparse, targets):
+                        message = f"self.{name} is read from the text and cannot be assigned"
+                        advice = "add to the text with `await self.force(...)`"
+                        self._add(node.lineno, message, advice)
             case ast.Call(func=ast.Name(name)) if name in _SIDE_EFFECTS:
                 self._add(node.lineno, f"{name}() is not for programs", "compute without it")
         self.parents.append(node)
         self.generic_visit(node)
         self.parents.pop()
+
+    def _lost(self, parent: ast.AST) -> bool:
+        """Is a coroutine in this place never awaited? It may be handed on, to be awaited there."""
+        match parent:
+            case ast.Await() | ast.Lambda() | ast.Starred():
+                return False
+            case ast.List() | ast.Tuple() | ast.ListComp() | ast.GeneratorExp() | ast.DictComp():
+                return False
+            case ast.Return():
+                return self._inside_step()
+            case ast.Assign(targets=[ast.Name(name)]):
+                return name not in self.awaited
+            case ast.Call(func=ast.Attribute(ast.Name("self"), attr)):
+                return attr in _PLAIN
+            case ast.Call(func=ast.Name(name)):
+                return name in _TAKES_VALUES
+            case ast.Call() | ast.keyword():
+                return False
+        return True
+
+    def _inside_step(self) -> bool:
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        inner = next((n for n in reversed(self.parents) if isinstance(n, functions)), None)
+        return isinstance(inner, ast.AsyncFunctionDef) and inner.name == "step"
 
     def _add(self, line: int, message: str, suggestion: str, fatal: bool = True) -> None:
         self.found.append(Finding(line, message, suggestion, fatal))
@@ -182,6 +186,11 @@ class _Visitor(ast.NodeVisitor):
         if endless and not waits and not leaves:
             message = "this loop never ends and never awaits: it would hang the whole run"
             self._add(loop.lineno, message, "await a token or a word in it, and leave it")
+        elif endless and not leaves and not _ends_a_particle(inside):
+            message = "this loop has no way out: no particle can come past it"
+            self._add(
+                loop.lineno, message, "`break` once the words are there, or bound it with for"
+            )
 
     def _with(self, line: int, manager: ast.expr) -> None:
         match manager:
@@ -190,59 +199,14 @@ class _Visitor(ast.NodeVisitor):
                 self._add(line, message, f"write `async with {name}(...):`")
 
 
-def _capitals(tree: ast.Module) -> Iterator[Finding]:
-    """Comparisons of lowered text with words that have capitals: they can never be equal."""
-    values = _assigned(tree)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Compare):
-            continue
-        sides = [node.left, *node.comparators]
-        for side, other in zip(sides, [*reversed(sides)] if len(sides) == 2 else [], strict=False):
-            if not _is_lowered(side):
-                continue
-            for word in _literals(other, values):
-                if word != word.lower():
-                    yield Finding(
-                        node.lineno,
-                        f"lowered text is compared with {word!r}, which has capitals",
-                        "lower both sides, or use `units.same_word(a, b)`",
-                        fatal=False,
-                    )
+def _ends_a_particle(nodes: list[ast.AST]) -> bool:
+    """Is there a call that ends the particle? The next draw then leaves the loop."""
+    called = {n.func.attr for n in nodes if isinstance(n, ast.Call) and _is_method(n.func)}
+    return bool(called - (_COROUTINES - {"end", "call"}))  # a method of its own may end it, too
 
 
-def _is_lowered(node: ast.expr) -> bool:
-    """Is the last change of case in this chain of calls ``lower()``?"""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in {"lower", "casefold"}:
-            return True
-        if node.func.attr not in {"strip", "lstrip", "rstrip"}:
-            return False
-        node = node.func.value
-    return False
-
-
-def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """The one expression assigned to each name or ``self`` attribute that is assigned once."""
-    seen: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            seen.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
-    return {name: values[0] for name, values in seen.items() if len(values) == 1}
-
-
-def _literals(node: ast.expr, values: dict[str, ast.expr], depth: int = 4) -> list[str]:
-    """String literals that an expression may stand for, through names assigned once."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return [text]
-        case ast.List(elts) | ast.Tuple(elts) | ast.Set(elts):
-            return [word for item in elts for word in _literals(item, values, depth)]
-        case ast.Subscript(value=value):
-            return _literals(value, values, depth)
-        case ast.Name() | ast.Attribute() if depth:
-            known = values.get(ast.unparse(node))
-            return _literals(known, values, depth - 1) if known is not None else []
-    return []
+def _is_method(function: ast.expr) -> TypeGuard[ast.Attribute]:
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == "self"
 
 
 def _clones(tree: ast.Module) -> Iterator[Finding]:

@@ -11,14 +11,15 @@ from typing import Any
 
 from ..errors import SandboxError, SandboxUnavailable
 from ..model.requests import Follower
+from ..model.vocabulary import Vocabulary
 from ..result import Particle
 from ..task import Limits
 from ..trace.events import Event
 from .policy import LEVELS
-from .pool import the_pool
+from .pool import Zygote, the_pool
 from .witness import Witness
 
-__all__ = ["GRACE", "Done", "Witness", "run", "witness"]
+__all__ = ["GRACE", "Done", "Witness", "make_ready", "run", "witness"]
 
 GRACE = 0.25
 """Seconds after its deadline that a worker has to give back what it holds."""
@@ -45,7 +46,17 @@ class Done:
 
 async def witness(plugins: Sequence[str] = (), modules: Sequence[str] = ()) -> Witness:
     """What this machine's locks are worth. It starts the zygote that the next run will need."""
-    return (await the_pool().prepared(tuple(plugins), tuple(modules), True)).witness
+    return (await the_pool().prepared(tuple(plugins), _others(modules), True)).witness
+
+
+async def make_ready(
+    sampler: dict[str, Any], vocabulary: Vocabulary, plugins: Sequence[str], level: str
+) -> Zygote:
+    """The zygote that forks the workers of such a run, with everything they need."""
+    layers = LEVELS[level]
+    assert layers is not None
+    modules = _others((sampler["module"],))
+    return await the_pool().assigned(tuple(plugins), modules, layers.confine, vocabulary)
 
 
 async def run(
@@ -77,9 +88,7 @@ async def run(
     layers = LEVELS[level]
     assert layers is not None
     limits = Limits(**job["limits"])
-    zygote = await the_pool().assigned(
-        tuple(plugins), (sampler["module"],), layers.confine, follower.vocabulary
-    )
+    zygote = await make_ready(sampler, follower.vocabulary, plugins, level)
     missing = zygote.witness.missing(level)
     if missing:
         raise SandboxUnavailable(f"the sandbox level {level!r} is not to be had here: {missing}")
@@ -110,3 +119,8 @@ async def run(
     sandbox = {"witnessed": level, **zygote.witness.facts()}
     ready = (session.ready_at or forked) - forked
     return Done(outcome.particles, outcome.log_evidence, outcome.tokens, sandbox, ready)
+
+
+def _others(modules: Sequence[str]) -> tuple[str, ...]:
+    """The modules that a zygote does not import anyway: one zygote serves all of our samplers."""
+    return tuple(m for m in modules if not m.startswith("disciple_ext.samplers."))

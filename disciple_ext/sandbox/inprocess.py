@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["PATIENCE", "Deadline", "abandon", "start", "submit"]
+__all__ = ["PATIENCE", "Deadline", "abandon", "start", "submit", "where"]
 
 T = TypeVar("T")
 
@@ -101,6 +103,12 @@ def _the_loop() -> _Loop:
         if _shared is None or not _shared.thread.is_alive():
             _shared = _Loop()
         return _shared
+
+
+def where() -> types.FrameType | None:
+    """What the shared loop's thread is doing now."""
+    thread = _shared.thread.ident if _shared is not None else None
+    return sys._current_frames().get(thread or 0)
 
 
 def abandon() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import re
 import traceback
 from typing import Any
 
@@ -11,8 +12,9 @@ from ..errors import DiscipleError, ProgramCrashed, ProgramRejected, WrongFamily
 from ..model import units
 from ..model.base import PROGRAM_FILE, BaseModel
 from ..model.context import FollowerContext, Token
+from .advice import advice
 
-__all__ = ["crash", "load", "namespace"]
+__all__ = ["crash", "line_of", "load", "namespace"]
 
 
 def namespace(extra: dict[str, Any]) -> dict[str, Any]:
@@ -20,7 +22,6 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
     import itertools
     import json
     import math
-    import re
     import string
 
     import llamppl.distributions as distributions
@@ -48,10 +49,6 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_ADVICE: dict[type[BaseException], str] = {
-    PermissionError: " (a program may use no files, network or processes)",
-    MemoryError: "the program used up its memory",
-}
 _TAKEN = frozenset(
     "beam_idx changes context finish_reason finished hint_text line log_prior log_proposal masks "
     "max_tokens prior reason twist_amount weight".split()
@@ -94,7 +91,9 @@ def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
         line = getattr(error, "lineno", None)
         where = f" in line {line}" if line else ""
         raise ProgramRejected(
-            f"the program does not parse{where}: {getattr(error, 'msg', error)}", line=line
+            f"the program does not parse{where}: {getattr(error, 'msg', error)}; "
+            "write plain Python 3.11 source",
+            line=line,
         ) from error
     names = namespace(extra)
     try:
@@ -104,10 +103,14 @@ def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
     model = names.get("InferenceModel")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ProgramRejected(
-            "the program defines no 'class InferenceModel(BaseModel)', which is what is run"
+            "the program defines no 'class InferenceModel(BaseModel)', which is what is run; "
+            "give the class that name and that base",
+            line=_class_line(source),
         )
     if not inspect.iscoroutinefunction(inspect.unwrap(model.step)) or model.step is BaseModel.step:
-        raise ProgramRejected("InferenceModel has no 'async def step(self)'")
+        raise ProgramRejected(
+            "InferenceModel has no 'async def step(self)'; add it", line=_class_line(source)
+        )
     if callable(arguments := names.get("arguments")):
         _bind(model, arguments, task, source)
     return model
@@ -137,6 +140,12 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
+def _class_line(source: str) -> int:
+    """The line of the program's model class, or 1."""
+    lines = enumerate(source.splitlines(), 1)
+    return next((n for n, line in lines if line.startswith("class InferenceModel")), 1)
+
+
 def crash(
     error: BaseException,
     source: str,
@@ -148,22 +157,60 @@ def crash(
     """The error to raise for an exception inside a program (our own errors stay as they are)."""
     if isinstance(error, DiscipleError):
         return error
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == PROGRAM_FILE]
     lines = source.splitlines()
     shown = []
-    for frame in frames:
-        number = frame.lineno or 0
+    frames = _own_frames(error)
+    for number, name in frames if len(frames) <= 12 else [*frames[:4], (0, "..."), *frames[-6:]]:
         code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-        shown.append(f"  line {number}, in {frame.name}\n    {code}")
-    line = frames[-1].lineno if frames else None
-    what = f"{type(error).__name__}: {said(error)}{_ADVICE.get(type(error), '')}"
+        shown.append(f"  line {number}, in {name}\n    {code}" if number else "  ...")
+    line = line_of(error)
+    if line is None:  # it was called in a way that does not fit, so no line of its own ran
+        line = _defined_at(error, source)
+    message = said(error)
+    what = f"{type(error).__name__}: {message}" if message else type(error).__name__
     where = f"in line {line}" if line else "outside its own lines"
     at = f", particle {particle}, step {step}" if particle is not None else ""
+    fix = advice(error, _names(error))
     return ProgramCrashed(
-        f"the program raised {what} ({where}{at})",
+        f"the program raised {what} ({where}{at})" + (f"; {fix}" if fix else ""),
         line=line,
         traceback="\n".join(["Traceback (the program's own lines):", *shown, what]),
         particle=particle,
         step=step,
         text=text,
+        exception=type(error).__name__,
     )
+
+
+def line_of(error: BaseException) -> int | None:
+    """The line of the program at which an exception was raised, or None."""
+    frames = _own_frames(error)
+    return frames[-1][0] if frames else None
+
+
+def _names(error: BaseException) -> dict[str, Any]:
+    """What the program that raised could name."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == PROGRAM_FILE:
+            return frame.f_globals
+    return namespace({})
+
+
+def _own_frames(error: BaseException) -> list[tuple[int, str]]:
+    """Line and function of the program's own frames, outermost first."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return [
+        (line, frame.f_code.co_name)
+        for frame, line in frames
+        if frame.f_code.co_filename == PROGRAM_FILE
+    ]
+
+
+def _defined_at(error: BaseException, source: str) -> int | None:
+    """The line that defines the function named in a ``TypeError`` about its arguments."""
+    named = re.match(r"InferenceModel\.(\w+)\(\)", said(error))
+    if named is None:
+        return None
+    pattern = re.compile(rf"\s*(?:async\s+)?def\s+{named[1]}\b")
+    lines = enumerate(source.splitlines(), 1)
+    return next((number for number, line in lines if pattern.match(line)), None)

@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import (
     DiscipleError,
     FollowerError,
+    LimitExceeded,
     ProgramCrashed,
     ProgramError,
     ProgramRejected,
@@ -247,14 +248,22 @@ _ERRORS: dict[str, type[ProgramError]] = {
 }
 
 
-def read_error(payload: bytes, failure: FollowerError | None) -> DiscipleError:
-    """The error that ended a run in the worker; ``failure`` is the follower's last one, if any."""
+def read_error(payload: bytes, failure: FollowerError | None, seconds: float) -> DiscipleError:
+    """The error that ended a run in the worker.
+
+    Args:
+        payload: the message.
+        failure: the follower's last error, if any.
+        seconds: the run's time limit.
+    """
     data = _dict(read_json(payload))
-    message = shortened(_text(data.get("message")), 4000)
+    message = shortened(_text(data.get("message", "")), 4000)
     if data.get("type") == "FollowerError" and failure is not None:
         return failure
     if data.get("type") == "SamplerError":
         return SamplerError(message)
+    if data.get("type") == "Busy":
+        return LimitExceeded.timeout(seconds, _optional_count(data.get("line")))
     kind = _ERRORS.get(str(data.get("type")), ProgramCrashed)
     return kind(
         message,
@@ -263,6 +272,7 @@ def read_error(payload: bytes, failure: FollowerError | None) -> DiscipleError:
         particle=_optional_count(data.get("particle")),
         step=_optional_count(data.get("step")),
         text=None if data.get("text") is None else _text(data["text"]),
+        exception=_text(data.get("exception", ""), 200),
     )
 
 

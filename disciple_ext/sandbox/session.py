@@ -212,7 +212,7 @@ class Session:
                 particles, log_evidence = messages.read_outcome(payload)
                 self.done.set_result(Outcome(particles, log_evidence, self.tokens))
             case Kind.FAILED:
-                self.fail(messages.read_error(payload, self._failure))
+                self.fail(messages.read_error(payload, self._failure, self.limits.timeout))
             case _:
                 raise Malformed(f"a message of the unknown kind {kind}")
 

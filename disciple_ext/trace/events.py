@@ -142,7 +142,8 @@ class StepDone:
         ess: effective sample size of the weights, in [0, n].
         best_text: text of the particle with the largest weight.
         tokens: follower tokens of the whole run so far.
-        particles: each particle's state, or empty where no observer wants the detail.
+        particles: each particle's state, or empty where no observer wants the detail, or where a
+            run in the sandbox has sent a quarter of what it may.
     """
 
     step: int

@@ -39,6 +39,7 @@ class InferenceModel(BaseModel):
             word = await self.next_word()
             if word.strip().lower() == target_last_word:
                 break
+        await self.end()
 """
 
 
@@ -100,6 +101,42 @@ def test_what_may_be_meant_is_a_warning(body, message):
     finding = only(model(body))
     assert not finding.fatal
     assert message in finding.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "word = self.next_word()\nawait word\nawait self.end()",
+        "await self.first([self.next_word() for _ in range(2)])\nawait self.end()",
+        "while True:\n    await self.next_word()\n    if len(self) > 9:\n        await self.end()",
+        "while True:\n    await self.next_word()\n    self.stop_if_long()\nawait self.end()",
+        "if len(self) == 9:\n    await self.end_sentence()\nawait self.end()",
+        "text = self.text\nself.words_left = 3\nawait self.end()",
+        "async with AvoidCharsMask(self, ','):\n    await self.end_sentence()\nawait self.end()",
+        "if self.text.lower().endswith('oxford'):\n    await self.end()",
+    ],
+)
+def test_what_may_well_work_is_left_alone(body):
+    assert check(model(body)) == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "class Base(BaseModel):\n    async def step(self): await self.end()\n"
+        "class InferenceModel(Base):\n    pass\n",
+        "class InferenceModel(BaseModel):\n    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__(*args, **kwargs)\n"
+        "    async def step(self): await self.end()\n",
+        "class InferenceModel(BaseModel):\n    async def step(self, more=0): await self.end()\n"
+        "    @staticmethod\n    def check(text): return True\n"
+        "    @staticmethod\n    def prior_prompt(): return 'Write.'\n",
+        "class InferenceModel(BaseModel):\n    async def step(self): await self.end()\n"
+        "    async def check(self, text, strict=False): return True\n",
+    ],
+)
+def test_other_outlines_are_fine(rest):
+    assert check(rest) == []
 
 
 def test_upper_case_on_the_other_side_is_fine():

@@ -1,0 +1,19 @@
+# flaw: the last word is read before there is one
+# line: 11
+# fix: test its length
+
+class InferenceModel(BaseModel):
+    def __init__(self, context, max_tokens=40):
+        super().__init__(context=context, max_tokens=max_tokens)
+        self.target = 5
+
+    async def step(self):
+        last = self.words[-1]
+        await self.next_word()
+
+        if len(self.words) == self.target:
+            await self.end_sentence()
+            await self.end()
+
+    def check(self, text):
+        return len(units.words(text)) == 5

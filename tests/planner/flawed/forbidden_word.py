@@ -1,0 +1,21 @@
+# flaw: a word is forced under a mask that forbids it
+# line: 14
+# fix: one of these masks; AvoidWordsMask
+
+class InferenceModel(BaseModel):
+    def __init__(self, context, max_tokens=40):
+        super().__init__(context=context, max_tokens=max_tokens)
+        self.target = 5
+
+    async def step(self):
+        async with AvoidWordsMask(self, ["the", "glasgow"]):
+            await self.next_word()
+            if len(self.words) == 3:
+                await self.force(" Glasgow")
+
+        if len(self.words) == self.target:
+            await self.end_sentence()
+            await self.end()
+
+    def check(self, text):
+        return len(units.words(text)) == 5

@@ -1,0 +1,22 @@
+# flaw: a helper calls itself for ever
+# line: 11
+# fix: calls itself
+
+class InferenceModel(BaseModel):
+    def __init__(self, context, max_tokens=40):
+        super().__init__(context=context, max_tokens=max_tokens)
+        self.target = 5
+
+    def count(self, n):
+        return self.count(n + 1)
+
+    async def step(self):
+        self.count(1)
+        await self.next_word()
+
+        if len(self.words) == self.target:
+            await self.end_sentence()
+            await self.end()
+
+    def check(self, text):
+        return len(units.words(text)) == 5

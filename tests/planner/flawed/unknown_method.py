@@ -1,0 +1,18 @@
+# flaw: there is no such method
+# line: 11
+# fix: did you mean `self.next_word`
+
+class InferenceModel(BaseModel):
+    def __init__(self, context, max_tokens=40):
+        super().__init__(context=context, max_tokens=max_tokens)
+        self.target = 5
+
+    async def step(self):
+        await self.nextword()
+
+        if len(self.words) == self.target:
+            await self.end_sentence()
+            await self.end()
+
+    def check(self, text):
+        return len(units.words(text)) == 5
