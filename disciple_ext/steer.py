@@ -101,8 +101,8 @@ async def aself_steer(
 
     Returns:
         The result of the first program whose texts nothing speaks against. Where a check or the
-        verifier rejects every text of each program, or the planner has no other, the best result
-        (the last of equals); ``attempts`` says why each other one was not good enough.
+        verifier rejects every text of each program, the best result (the last of equals);
+        ``attempts`` says why each other one was not good enough.
 
     Raises:
         UsageError: an argument is wrong, or the planner cannot read the task.
@@ -113,7 +113,8 @@ async def aself_steer(
         FollowerError: the follower cannot be loaded or evaluated.
         SandboxUnavailable: the sandbox level cannot be had.
 
-    Every error carries the ``attempts`` that were finished before it, their ``usage`` and ``cost``.
+    Every error carries the ``attempts`` that were finished before it, their ``usage`` and ``cost``,
+    and as ``result`` the best of those that would not quite do.
     """
     task = _task(task, n, timeout, max_tokens, verify)
     if retries < 1:
@@ -139,12 +140,7 @@ async def aself_steer(
         attempt += 1
         setting.emit(AttemptStarted(attempt, retries + attempt - 1 - asked))
         begun = time.monotonic()
-        try:
-            plan = await ledger.ask(chosen, task, tuple(done.feedback), setting.emit)
-        except DiscipleError:
-            if done.best is None:
-                raise
-            break
+        plan = await ledger.ask(chosen, task, tuple(done.feedback), setting.emit)
         asked += plan.asked
         program, spent = plan.program, time.monotonic() - begun
         planning += spent
@@ -173,11 +169,9 @@ async def aself_steer(
             done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
             if mendable:
                 _learn(chosen, task, program, False)
-            if done.best is None and (not mendable or asked == retries):
+            if not mendable or (asked == retries and done.best is None):
                 ledger.close(error)
                 raise
-            if not mendable:
-                break
             continue
         timings = {"planning": round(planning, 3), **result.timings}
         if rehearsing:

@@ -175,7 +175,7 @@ def test_texts_that_check_rejects_go_back_with_their_verdicts() -> None:
     assert failed.outputs and all("check rejected" in verdict for _, verdict in failed.outputs)
 
 
-@pytest.mark.parametrize("later", [[], ["nope nope"], [HEAD + "        nope\n"]])
+@pytest.mark.parametrize("later", [["nope nope"], [HEAD + "        nope\n"]])
 def test_a_finished_attempt_survives_the_failure_of_later_ones(later: list[str]) -> None:
     result = steer(REJECTING, *later, retries=2)
     assert result.text and result.check is False and not result.passed
@@ -183,6 +183,14 @@ def test_a_finished_attempt_survives_the_failure_of_later_ones(later: list[str])
     assert result.attempts[0].error and "rejected" in result.attempts[0].error
     assert result.program["source"] == REJECTING
     assert result.usage.follower_tokens > 0
+
+
+def test_an_error_of_the_planner_carries_the_finished_attempt() -> None:
+    with pytest.raises(PlannerError) as caught:
+        steer(REJECTING, retries=2)
+    kept = caught.value.result
+    assert isinstance(kept, Result) and kept.text and kept.check is False
+    assert [a.outcome for a in caught.value.attempts] == ["rejected", "PlannerError"]
 
 
 def test_the_better_of_two_finished_attempts_is_given() -> None:

@@ -347,7 +347,7 @@ def test_a_broken_verifier_is_the_users_error(verify: Any) -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"retries": 0}, "retries"),
         ({"sampler": "gibbs"}, "gibbs"),
-        ({"sampler": "smc:3"}, "argument"),
+        ({"sampler": "smc:3"}, "no option"),
         ({"planner": "oracle"}, "oracle"),
         ({"follower": "nobody"}, "nobody"),
         ({"follower": 7}, "int"),

@@ -26,7 +26,7 @@ def failing(*, as_json: bool, quiet: bool) -> Iterator[None]:
             tried = ", ".join(attempt.outcome for attempt in error.attempts)
             note(f"attempts: {tried}; cost: {cost(error.cost)}")
             if error.result is not None and error.result.text is not None:
-                note(f"an answer that your verifier rejected: {visible(error.result.text)}")
+                note(f"the best answer, which was rejected: {visible(error.result.text)}")
         raise
 
 

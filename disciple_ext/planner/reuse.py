@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..program import Program
 from ..task import Task
 from .base import Feedback, Plan, Planner
-from .library import Library
+from .library import Entry, Library
 
 __all__ = ["LibraryPlanner"]
 
@@ -44,14 +44,18 @@ class LibraryPlanner:
         Raises:
             PlannerError: there is no program to be had.
         """
-        own = [failed for failed in feedback if not is_from_library(failed.program)]
-        tried = {failed.program.hash for failed in feedback}
-        if not own and len(tried) < TRIED:
-            hold_out = task.family if self._hold_out else None
-            found = self._library.candidates(task.instruction, tried=tried, hold_out=hold_out)
-            if found:
-                return Plan(found[0].program, asked=False)
-        return await self._inner.plan(task, own)
+        entry = self._candidate(task, feedback)
+        if entry is not None:
+            return Plan(entry.program, cost=0.0, asked=False)
+        return await self._inner.plan(task, _own(feedback))
+
+    def quote(self, task: Task, feedback: Sequence[Feedback]) -> float | None:
+        """US dollars that the next call may cost at most: none where a program is at hand."""
+        if self._candidate(task, feedback) is not None:
+            return 0.0
+        ask = getattr(self._inner, "quote", None)
+        quote: float | None = ask(task, _own(feedback)) if ask is not None else None
+        return quote
 
     def learn(self, task: Task, program: Program, passed: bool) -> None:
         """Keep what became of a program.
@@ -61,6 +65,19 @@ class LibraryPlanner:
         """
         if self._writable:
             self._library.record(program, task.instruction, passed, family=task.family)
+
+    def _candidate(self, task: Task, feedback: Sequence[Feedback]) -> Entry | None:
+        tried = {failed.program.hash for failed in feedback}
+        if _own(feedback) or len(tried) >= TRIED:
+            return None
+        hold_out = task.family if self._hold_out else None
+        found = self._library.candidates(task.instruction, tried=tried, hold_out=hold_out)
+        return found[0] if found else None
+
+
+def _own(feedback: Sequence[Feedback]) -> list[Feedback]:
+    """What the planner hears: of its own programs."""
+    return [failed for failed in feedback if not is_from_library(failed.program)]
 
 
 def is_from_library(program: Program) -> bool:

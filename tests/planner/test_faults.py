@@ -101,7 +101,7 @@ def test_an_answer_that_the_verifier_rejected_is_kept(endpoint: Any) -> None:
         steer(verify=lambda text: False)
     kept = caught.value.result
     assert isinstance(kept, Result) and kept.text is not None and kept.verified is False
-    assert [a.outcome for a in caught.value.attempts] == ["ok", "PlannerError"]
+    assert [a.outcome for a in caught.value.attempts] == ["rejected", "PlannerError"]
     assert kept.attempts == caught.value.attempts[:1]
 
 
@@ -239,7 +239,7 @@ def test_the_command_shows_what_was_tried_before_a_fault(endpoint: Any, disciple
 def test_the_command_keeps_a_rejected_answer(endpoint: Any, disciple: Disciple) -> None:
     endpoint.script(endpoint.program(WORKS), endpoint.failure(401), endpoint.failure(401))
     code, _, err = disciple(*RUN, "--verify", "false")
-    assert code == 4 and "an answer that your verifier rejected:" in err
+    assert code == 4 and "the best answer, which was rejected:" in err
     _, out, _ = disciple(*RUN, "--verify", "false", "--json")  # the first answer is cached
     assert json.loads(out)["result"]["verified"] is False
 
