@@ -120,7 +120,7 @@ class _Visitor(ast.NodeVisitor):
                     message = f"self.{attr}() is not a coroutine and cannot be awaited"
                     self._add(node.lineno, message, f"write `self.{attr}(...)` without await")
             case ast.Call(func=ast.Attribute(ast.Name("self"), attr)):
-                if attr in self.coroutines and self._lost(parent):
+                if attr in self.coroutines and self._lost(self._holder(parent)):
                     message = f"self.{attr}() is a coroutine and is never awaited here"
                     self._add(node.lineno, message, f"write `await self.{attr}(...)`")
                 elif attr == "step" and self._inside_step():
@@ -141,6 +141,11 @@ class _Visitor(ast.NodeVisitor):
         self.parents.append(node)
         self.generic_visit(node)
         self.parents.pop()
+
+    def _holder(self, parent: ast.AST) -> ast.AST:
+        """What a value is in, past `a if c else b`, whose value goes on to the outside."""
+        above = reversed(self.parents)
+        return next((node for node in above if not isinstance(node, ast.IfExp)), parent)
 
     def _lost(self, parent: ast.AST) -> bool:
         """Is a coroutine in this place never awaited? It may be handed on, to be awaited there."""

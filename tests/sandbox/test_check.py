@@ -164,3 +164,11 @@ def test_findings_come_in_the_order_of_lines():
 def test_deep_nesting_is_reported_not_raised():
     assert check("x = " + "(" * 5000 + ")" * 5000)[0].fatal
     assert check("x = " + "-" * 100_000 + "1")[0].fatal
+
+
+def test_a_coroutine_chosen_by_a_condition_is_awaited_outside() -> None:
+    choice = "        done = await (self.wants_to_end() if self.text else self.wants('.'))\n"
+    lost = "        done = self.wants_to_end() if self.text else None\n"
+    step = "    async def step(self):\n"
+    assert check(GOOD.replace(step, step + choice)) == []
+    assert any("never awaited" in f.message for f in check(GOOD.replace(step, step + lost)))
