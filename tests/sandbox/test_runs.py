@@ -526,6 +526,7 @@ async def test_what_is_killed_from_outside_ends_that_run_alone(victim: str) -> N
     while not (workers := [w for z in zygotes() for w in children(z)]):
         await asyncio.sleep(0.02)
     zygote = parent(workers[0])
+    await asyncio.sleep(0.5)  # it is about its program, and bound to the zygote's life
     if victim == "stopped zygote":  # the one thing that would let a program live on
         os.kill(zygote, signal.SIGSTOP)
         os.kill(workers[0], signal.SIGSTOP)
