@@ -110,3 +110,20 @@ def _need_argument(name: str, model: str) -> None:
 def _no_argument(name: str, argument: str) -> None:
     if argument:
         raise UsageError(f"{name!r} takes no argument, but got {argument!r}")
+
+
+@hookimpl
+def register_suites() -> dict[str, Callable[[], Any]]:
+    """COLLIE, and the paper's PUZZLES."""
+
+    def collie() -> Any:
+        from .evaluation.suites import collie as made
+
+        return made()
+
+    def puzzles() -> Any:
+        from .evaluation.suites import puzzles as made
+
+        return made()
+
+    return {"collie": collie, "puzzles": puzzles}

@@ -84,7 +84,7 @@ def register_services() -> dict[str, Callable[[Any], Awaitable[Any]]]:  # type: 
 
 @hookspec
 def register_suites() -> dict[str, Callable[[], Any]]:  # type: ignore[empty-body]
-    """Host side. Evaluation suites: name to factory."""
+    """Host side. Evaluation suites: name to factory of an ``evaluation.suite.Suite``."""
 
 
 @hookspec

@@ -39,6 +39,42 @@ class Purse:
         self.limit = limit
         self.spent = 0.0
 
+    def reserve(self, name: str, quote: float | None) -> float:
+        """Set money aside for a call.
+
+        Args:
+            name: of the planner that is to be called.
+            quote: US dollars that the call may cost at most, or None where nobody knows.
+
+        Returns:
+            The quote.
+
+        Raises:
+            LimitExceeded: it is more than there is; its kind is ``"cost"``.
+            UsageError: nobody knows what the call may cost.
+        """
+        if quote is None:
+            raise UsageError(
+                f"the price of planner {name} is unknown, so its cost cannot be limited; "
+                "give a price in a file (--prices FILE, or DISCIPLE_PRICES), or no --max-cost"
+            )
+        if self.spent + quote > self.limit:
+            raise LimitExceeded(
+                f"the next call of planner {name} may cost ${quote:.4f}, and "
+                f"${self.spent:.4f} of the ${self.limit:.4f} allowed are spent; allow more "
+                "(--max-cost), or use a cheaper model",
+                kind="cost",
+                value=self.spent + quote,
+                limit=self.limit,
+            )
+        self.spent += quote
+        return quote
+
+    def settle(self, quote: float, cost: float | None) -> None:
+        """Put back what a call did not cost; all of it is gone where the cost is unknown."""
+        if cost is not None:
+            self.spent += cost - quote
+
 
 class Ledger:
     """Keeps every attempt with its cost, and asks the planner only what can be paid for.
@@ -79,8 +115,10 @@ class Ledger:
         quote = 0.0
         try:
             if self._purse is not None:
-                quote = _quote(planner, task, feedback, self._purse)
-                self._purse.spent += quote
+                price = getattr(planner, "quote", None)
+                quote = self._purse.reserve(
+                    planner.name, price(task, feedback) if price is not None else None
+                )
             with heard_by(listener):
                 plan = await planner.plan(task, feedback)
         except DiscipleError as error:
@@ -138,29 +176,9 @@ class Ledger:
 
     def _pay(self, usage: Usage, cost: float | None, quote: float) -> None:
         self.usage += usage
-        if self._purse is not None and cost is not None:
-            self._purse.spent += cost - quote
+        if self._purse is not None:
+            self._purse.settle(quote, cost)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
-
-
-def _quote(planner: Planner, task: Task, feedback: Sequence[Feedback], purse: Purse) -> float:
-    ask = getattr(planner, "quote", None)
-    quote: float | None = ask(task, feedback) if ask is not None else None
-    if quote is None:
-        raise UsageError(
-            f"the price of planner {planner.name} is unknown, so its cost cannot be limited; "
-            "give a price in a file (--prices FILE, or DISCIPLE_PRICES), or no --max-cost"
-        )
-    if purse.spent + quote > purse.limit:
-        raise LimitExceeded(
-            f"the next call of planner {planner.name} may cost ${quote:.4f}, and "
-            f"${purse.spent:.4f} of the ${purse.limit:.4f} allowed are spent; allow more "
-            "(--max-cost), or use a cheaper model",
-            kind="cost",
-            value=purse.spent + quote,
-            limit=purse.limit,
-        )
-    return quote
 
 
 def _failed(error: DiscipleError) -> Plan:

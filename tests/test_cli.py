@@ -190,6 +190,9 @@ def test_a_rejected_answer_exits_with_1(disciple: Disciple) -> None:
         (["exec", "no-such-file.py"], "cannot read the program no-such-file.py"),
         (["exec", ".."], "cannot read the program"),
         (["eval", "collie", "--out", "unused"], "DISCIPLE_COLLIE"),
+        (["eval", "puzzles", "--out", "unused", "--shard", "x"], "--shard takes a part"),
+        (["eval", "puzzles", "--out", "unused", "--method", "cot"], "no chat model"),
+        (["eval", "merge", "unused", "nowhere"], "no run.json in nowhere"),
     ],
 )
 def test_wrong_usage_exits_with_2(
@@ -415,6 +418,9 @@ def test_version_and_help(disciple: Disciple) -> None:
         "library list",
         "library export",
         "eval collie",
+        "eval puzzles",
+        "eval merge",
+        "judge",
         "report",
     ],
 )

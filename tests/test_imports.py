@@ -23,6 +23,8 @@ LAYERS = {
     "program": 1,
     "result": 1,
     "task": 1,
+    "evaluation.suite": 1,
+    "evaluation.verdict": 1,
     "trace.events": 1,  # records only: what samplers say and observers hear
     "follower": 2,
     "planner": 2,
@@ -30,6 +32,10 @@ LAYERS = {
     "sandbox": 2,
     "trace": 2,
     "verify": 2,
+    "evaluation.collie": 2,  # suites: data and ground truth, which any evaluation stands on
+    "evaluation.punkt": 2,
+    "evaluation.puzzles": 2,
+    "evaluation.suites": 2,
     "contracts": 2,  # what plugins must keep to
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
@@ -51,6 +57,10 @@ LAYERS = {
 }
 # Within one layer: records know one another, steps of the outer loop do not.
 SIDEWAYS = {
+    ("evaluation.collie", "evaluation.punkt"),
+    ("evaluation.suites", "evaluation.collie"),
+    ("evaluation.suites", "evaluation.punkt"),
+    ("evaluation.suites", "evaluation.puzzles"),
     ("hookspecs", "task"),
     ("hookspecs", "program"),
     ("hookspecs", "result"),

@@ -16,7 +16,7 @@ from .progress import hush
 if TYPE_CHECKING:
     from ..evaluation.log import Row
 
-__all__ = ["EXAMPLES", "app", "collie"]
+__all__ = ["EXAMPLES", "MERGE_EXAMPLES", "add_suite", "app", "merge", "suite"]
 
 EXAMPLES = (
     "disciple eval collie --method smc,follower --limit 10 --out runs/first",
@@ -25,7 +25,11 @@ EXAMPLES = (
     "disciple eval collie --method smc,follower --out runs/first --resume",
     "disciple eval collie --planner openai:gpt-4o --record answers --max-cost 5 --out runs/gpt",
     "disciple eval collie --planner replay:answers --out runs/again",
+    "disciple eval puzzles --method smc,follower,beam --out runs/puzzles",
+    "disciple eval puzzles --method planner,cot --planner openai:gpt-4o --out runs/alone",
+    "disciple eval collie --method smc --shard 1/2 --out runs/part-1",
 )
+MERGE_EXAMPLES = ("disciple eval merge runs/whole runs/part-1 runs/part-2",)
 
 app = typer.Typer(
     help="Measure methods on a suite, and write a log.",
@@ -41,18 +45,20 @@ def _names(text: str, option: str) -> list[str]:
     return names
 
 
-@app.command("collie", epilog=examples(*EXAMPLES))
-def collie(
+def suite(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
     method: Annotated[
         str,
         typer.Option(
             "--method",
-            help="smc, is, rs, follower, smc:ess_threshold=0.7, ..., with commas between.",
+            help="smc, is, rs, smc:ess_threshold=0.7, ..., follower, beam, planner, cot; with "
+            "commas between.",
         ),
     ] = "smc,is,rs,follower",
     data: Annotated[
-        Path | None, typer.Option("--data", help="Instances; default: what DISCIPLE_COLLIE names.")
+        Path | None,
+        typer.Option("--data", help="Instances; COLLIE's default: what DISCIPLE_COLLIE names."),
     ] = None,
     tasks: Annotated[
         str | None, typer.Option("--tasks", help="Task types, such as sent_01,para_05.")
@@ -62,7 +68,9 @@ def collie(
     ] = None,
     n: Annotated[
         int | None,
-        typer.Option("-n", "--particles", help="Particles; default 32, for paragraphs 8."),
+        typer.Option(
+            "-n", "--particles", help="Samples; default 32, for paragraphs 8, for puzzles 16."
+        ),
     ] = None,
     follower: Annotated[
         str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
@@ -75,7 +83,10 @@ def collie(
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", help="Seconds for one run; default 120, for paragraphs 240."),
+        typer.Option(
+            "--timeout",
+            help="Seconds for one run; default 120, for paragraphs 240, for puzzles 360.",
+        ),
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", help="Runs at a time.")] = 1,
     equal_tokens: Annotated[
@@ -85,12 +96,16 @@ def collie(
             help="Each method takes as many particles as take the first one's follower tokens.",
         ),
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/K", help="The I-th of K parts of the instances."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Weighted Pass@1 on COLLIE: one line for each task type and method."""
+    """Weighted Pass@1 on a suite: one line for each task type and method."""
     if follower == "embedded":
         hush()
     from ..evaluation.metrics import summarise
@@ -99,6 +114,7 @@ def collie(
     rows = evaluate(
         _names(method, "--method"),
         out=out,
+        suite=str(context.info_name),
         data=data,
         tasks=_names(tasks, "--tasks") if tasks is not None else None,
         limit=limit,
@@ -111,6 +127,7 @@ def collie(
         max_cost=max_cost,
         concurrency=concurrency,
         equal_tokens=equal_tokens,
+        shard=_shard(shard),
         on_progress=_progress,
     )
     summary = summarise(rows)
@@ -122,6 +139,36 @@ def collie(
             known = sum(row.cost or 0.0 for row in rows)
             unknown = sum(row.cost is None and bool(row.usage) for row in rows)
             note(f"cost: ${known:.4f}" + (f", and {unknown} runs of unknown cost" * bool(unknown)))
+
+
+def add_suite(name: str) -> None:
+    """Offer a suite as ``disciple eval NAME``."""
+    what = f"Weighted Pass@1 on the suite {name}: one line for each task type and method."
+    app.command(name, help=what, epilog=examples(*EXAMPLES))(suite)
+
+
+add_suite("collie")
+add_suite("puzzles")
+
+
+@app.command("merge", epilog=examples(*MERGE_EXAMPLES))
+def merge(
+    out: Annotated[Path, typer.Argument(help="Directory of the new log.")],
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Logs to merge.")],
+) -> None:
+    """One log from those of several shards, made with the same settings."""
+    from ..evaluation.merge import merge as merged
+
+    note(f"{out}: {len(merged(out, directories))} rows")
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    part, slash, parts = text.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal()):
+        raise UsageError(f"--shard takes a part and their number, such as 2/4, not {text!r}")
+    return int(part), int(parts)
 
 
 def _progress(row: Row, done: int, total: int) -> None:

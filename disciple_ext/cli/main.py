@@ -21,6 +21,7 @@ from . import (
     doctor,
     evaluate,
     interrupt,
+    judge,
     library,
     listing,
     new_plugin,
@@ -87,6 +88,7 @@ app.add_typer(cache.app, name="cache", epilog=examples(*cache.EXAMPLES))
 app.add_typer(library.app, name="library")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(bench.app, name="bench")
+app.command("judge", epilog=examples(*judge.EXAMPLES))(judge.judge)
 app.command("report", epilog=examples(*report.EXAMPLES))(report.report)
 
 
@@ -136,11 +138,15 @@ def _show_warning(
 
 
 def _add_plugin_commands() -> None:
-    """Let installed plugins add commands; without any, nothing is loaded."""
+    """Let installed plugins add commands and suites; without any, nothing is loaded."""
     if entry_points(group="disciple_ext"):
         from ..plugins import load_plugins
 
-        load_plugins().manager.hook.register_commands(cli=app)
+        registry = load_plugins()
+        for suite in registry.tables["suites"]:
+            if registry.owners["suites", suite] != "builtin":
+                evaluate.add_suite(suite)
+        registry.manager.hook.register_commands(cli=app)
 
 
 def _run(args: list[str] | None) -> int:

@@ -25,15 +25,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from disciple_ext.errors import EvaluationError
 from disciple_ext.evaluation.punkt import Splitter, default_splitter
+from disciple_ext.evaluation.suite import Instance
 from disciple_ext.model import units
 
-__all__ = ["TASKS", "TOKENIZER", "Instance", "load_instances", "verify"]
+__all__ = ["TASKS", "TOKENIZER", "load_instances", "verify"]
 
 TOKENIZER = "nltk-3.8-rules"
 """The name of the word rules, for evaluation logs."""
@@ -46,27 +46,6 @@ _HOW_TO_GET = (
     "wiki_c04, c05, c06a, c07 and c08 to c12, in this order). A dill file runs code when it is "
     "loaded: convert it once, in a place that you trust."
 )
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One task of COLLIE.
-
-    Attributes:
-        id: unique name, such as ``"wiki/sent_01/000"``.
-        task: one of `TASKS`.
-        corpus: the source of the example.
-        prompt: the task in words.
-        targets: the task's numbers and words; the module's table has their forms.
-        example: a human text, which meets the constraint but for a few instances.
-    """
-
-    id: str
-    task: str
-    corpus: str
-    prompt: str
-    targets: Any
-    example: str
 
 
 class _Text:

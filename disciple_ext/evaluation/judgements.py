@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import EvaluationError
+from .lines import whole_lines
 
 __all__ = ["JUDGEMENTS", "Judgement", "read_judgements"]
 
@@ -24,12 +25,16 @@ class Judgement:
         method: whose answer.
         score: from 0 to 10, or None where there is none.
         kind: ``ok``, ``refusal`` or ``unparsable``.
+        judge: the chat model that gave it, or the empty text.
+        text_hash: SHA-256 of the text that it judged, or the empty text.
     """
 
     id: str
     method: str
     score: float | None
     kind: str
+    judge: str = ""
+    text_hash: str = ""
 
 
 def read_judgements(directory: str | Path) -> dict[tuple[str, str], Judgement]:
@@ -43,7 +48,7 @@ def read_judgements(directory: str | Path) -> dict[tuple[str, str], Judgement]:
         return {}
     data = path.read_bytes()
     found = {}
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].split(b"\n"), 1):
+    for number, line in enumerate(data[: whole_lines(data)].split(b"\n"), 1):
         if line.strip():
             try:
                 verdict = _judgement(line)
@@ -64,5 +69,10 @@ def _judgement(line: bytes) -> Judgement:
     if data["kind"] == "ok" and (score is None or not math.isfinite(score) or not 0 <= score <= 10):
         raise ValueError(f"a score of {data['score']!r} is not from 0 to 10")
     return Judgement(
-        data["id"], data["method"], score if data["kind"] == "ok" else None, data["kind"]
+        data["id"],
+        data["method"],
+        score if data["kind"] == "ok" else None,
+        data["kind"],
+        str(data.get("judge", "")),
+        str(data.get("text_hash", "")),
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import EvaluationError
+from .lines import LineWriter, whole_lines
 
 __all__ = ["LogWriter", "Row", "Sample", "read_lines", "read_log", "read_run", "write_run"]
 
@@ -114,7 +114,7 @@ def _sample(data: Mapping[str, Any]) -> Sample:
     return Sample(**sample)
 
 
-class LogWriter:
+class LogWriter(LineWriter):
     """Appends rows to ``results.jsonl``, each in one write."""
 
     def __init__(self, directory: Path) -> None:
@@ -123,13 +123,7 @@ class LogWriter:
         Raises:
             EvaluationError: the directory or the file cannot be made.
         """
-        self._path = directory / RESULTS
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            os.ftruncate(self._file, _whole_lines(self._path.read_bytes()))
-        except OSError as error:
-            raise EvaluationError(f"the log {self._path} cannot be opened: {error}") from error
+        super().__init__(directory / RESULTS, "go on with --resume")
 
     def append(self, row: Row) -> None:
         """Write one row.
@@ -137,27 +131,7 @@ class LogWriter:
         Raises:
             EvaluationError: it cannot be written (no space left); the log stays as it was.
         """
-        data = row.to_json().encode() + b"\n"
-        size = os.fstat(self._file).st_size
-        try:
-            written = os.write(self._file, data)
-            if written < len(data):
-                os.write(self._file, data[written:])
-        except OSError as error:
-            os.ftruncate(self._file, size)
-            raise EvaluationError(
-                f"the log {self._path} cannot be written ({error}); make room, and go on with "
-                "--resume"
-            ) from error
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-def _whole_lines(data: bytes) -> int:
-    """Bytes up to the end of the last whole line."""
-    return data.rfind(b"\n") + 1
+        self.write(row.to_json())
 
 
 def read_log(directory: str | Path) -> list[Row]:
@@ -180,10 +154,10 @@ def read_lines(directory: str | Path) -> list[tuple[int, Row]]:
         data = path.read_bytes()
     except OSError as error:
         raise EvaluationError(
-            f"there is no log {path} ({error.strerror}); `disciple eval collie --out {directory}` "
+            f"there is no log {path} ({error.strerror}); `disciple eval SUITE --out {directory}` "
             "makes one"
         ) from error
-    lines = data[: _whole_lines(data)].split(b"\n")
+    lines = data[: whole_lines(data)].split(b"\n")
     rows = []
     for number, line in enumerate(lines, 1):
         if line.strip():

@@ -15,11 +15,10 @@ __all__ = ["data_hash", "mismatch", "versions", "weights_hash"]
 
 _PACKAGES = ("disciple-ext", "llamppl", "genlm-backend", "torch", "transformers", "tokenizers")
 
-FIXED = (
-    *("n", "seed", "timeout", "planner", "follower", "weights", "data", "splitter", "tokenizer"),
-    "equal_tokens",
-)
-"""Settings that one log cannot mix: rows under two of them have no common mean."""
+FIXED = ("n", "seed", "timeout", "planner", "follower", "weights", "data", "equal_tokens")
+"""Settings that one log cannot mix: rows under two of them have no common mean.
+
+The suite adds its own, which ``run.json`` names as ``settings``."""
 
 
 def versions() -> dict[str, str]:
@@ -63,9 +62,9 @@ def mismatch(before: Mapping[str, Any], now: Mapping[str, Any], place: Path) -> 
         EvaluationError: settings that one log cannot mix differ; the message names them.
     """
     wrong = [
-        f"{name} was {before.get(name)!r}, and is {now[name]!r}"
-        for name in FIXED
-        if before.get(name) != now[name]
+        f"{name} was {before.get(name)!r}, and is {now.get(name)!r}"
+        for name in (*FIXED, *now.get("settings", ()))
+        if before.get(name) != now.get(name)
     ]
     if wrong:
         raise EvaluationError(

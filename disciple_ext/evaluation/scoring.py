@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 from ..model.prefix import Prefix
 from ..model.requests import Follower, Score
 from ..sandbox import inprocess
+from .suites import PRIOR_PROMPTS
 
-__all__ = ["PRIOR_PROMPTS", "ScoredToken", "on_follower", "prior_prompt", "score_texts"]
+__all__ = ["ScoredToken", "on_follower", "prior_prompt", "score_texts"]
 
 T = TypeVar("T")
-
-PRIOR_PROMPTS = {"sent": "Write a sentence.", "para": "Write a paragraph."}
-"""The prior prompt of a sentence task and of a paragraph task."""
 
 _BATCH_LOGITS = 2**25
 """Logits of one batch at most: rows, times the longest row's tokens, times the vocabulary."""
@@ -27,7 +25,7 @@ _FOR_EVER = 1e6
 
 def prior_prompt(task: str) -> str:
     """The prompt under which a text of this task type should be fluent."""
-    return PRIOR_PROMPTS[task.partition("_")[0]]
+    return PRIOR_PROMPTS.get(task) or PRIOR_PROMPTS[task.partition("_")[0]]
 
 
 @dataclass(frozen=True)

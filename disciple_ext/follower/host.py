@@ -149,6 +149,18 @@ class HostFollower:
         """Forward passes of the backend so far."""
         return self.backend.forwards
 
+    def forget(self) -> None:
+        """Drop all that was computed, so that what comes is computed as in a new process.
+
+        What is known of a text decides how the rest is batched, and so its rounding. Nothing may
+        be under way.
+        """
+        self._rows.clear()
+        self._batches.clear()
+        forget = getattr(self.backend, "forget", None)
+        if forget is not None:
+            forget()
+
     def prompt(self, user: str, hint: str = "") -> Tokens:
         """Token ids of a user message, ready for the answer's text (see the protocol)."""
         return self._prompt(user, hint)

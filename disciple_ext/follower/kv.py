@@ -9,6 +9,7 @@ computed again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -59,7 +60,12 @@ class KVBackend:
         token_bytes = 2 * config.num_hidden_layers * heads * size * self.dtype.itemsize
         self._rows = rows
         self._bucket = bucket or (4 if self.device.type == "cpu" else 32)
-        self._store = Store(kv_bytes, token_bytes)
+        self._new_store = partial(Store, kv_bytes, token_bytes)
+        self._store = self._new_store()
+
+    def forget(self) -> None:
+        """Drop all keys and values."""
+        self._store = self._new_store()
 
     async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         """Next-token logits, float32, shape (contexts, vocabulary)."""

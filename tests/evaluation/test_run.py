@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import EvaluationError, FollowerError, UsageError
+from disciple_ext.evaluation import lines
 from disciple_ext.evaluation import log as logs
 from disciple_ext.evaluation.log import LogWriter, Row, Sample, read_log, read_run
 from disciple_ext.evaluation.metrics import summarise
@@ -210,7 +211,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(
     writer = LogWriter(tmp_path)
     row = Row("x", "sent_01", "smc", 1, 2, 0.5)
     writer.append(row)
-    real = logs.os.write
+    real = lines.os.write
     calls = 0
 
     def full(file: int, part: bytes) -> int:
@@ -220,7 +221,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(
             return real(file, part[:10])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(logs.os, "write", full)
+    monkeypatch.setattr(lines.os, "write", full)
     with pytest.raises(EvaluationError, match="No space left"):
         writer.append(row)
     monkeypatch.undo()

@@ -1,0 +1,43 @@
+"""Work on many things, a few at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from ..errors import LimitExceeded
+
+__all__ = ["each"]
+
+T = TypeVar("T")
+
+
+async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
+    """Work on all things, ``concurrency`` at a time, started in order.
+
+    Raises:
+        LimitExceeded: the money is gone; what was under way has come to its end.
+    """
+    queue = iter(things)
+    poor: LimitExceeded | None = None
+
+    async def worker() -> None:
+        nonlocal poor
+        for thing in queue:
+            if poor is not None:
+                return
+            try:
+                await work(thing)
+            except LimitExceeded as error:
+                poor = error
+                return
+
+    workers = [asyncio.ensure_future(worker()) for _ in range(concurrency)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for task in workers:
+            task.cancel()
+    if poor is not None:
+        raise poor
