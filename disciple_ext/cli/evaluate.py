@@ -10,7 +10,7 @@ import typer
 from ..errors import UsageError
 from ..specs import split_specs
 from .console import answer, answer_json, examples, note
-from .planner import MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
+from .planner import Examples, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import hush
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ EXAMPLES = (
     "disciple eval collie --method smc,is,smc-steer --equal-tokens --out runs/samplers",
     "disciple eval collie --method smc,follower --out runs/first --resume",
     "disciple eval collie --planner openai:gpt-4o --record answers --max-cost 5 --out runs/gpt",
+    "disciple eval collie --planner openai:gpt-4o --examples reference --out runs/gpt-reference",
     "disciple eval collie --planner replay:answers --out runs/again",
     "disciple eval puzzles --method smc,follower,beam --out runs/puzzles",
     "disciple eval puzzles --method planner,cot --planner openai:gpt-4o --out runs/alone",
@@ -80,6 +81,7 @@ def suite(
     no_cache: NoCache = False,
     record: Record = None,
     prices: PricesFile = None,
+    examples_: Examples = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     timeout: Annotated[
         float | None,
@@ -123,7 +125,9 @@ def suite(
         timeout=timeout,
         resume=resume,
         follower=follower,
-        planner=make_planner(planner, no_cache=no_cache, record=record, prices=prices),
+        planner=make_planner(
+            planner, no_cache=no_cache, record=record, prices=prices, examples=examples_
+        ),
         max_cost=max_cost,
         concurrency=concurrency,
         equal_tokens=equal_tokens,

@@ -15,7 +15,10 @@ __all__ = ["data_hash", "mismatch", "versions", "weights_hash"]
 
 _PACKAGES = ("disciple-ext", "llamppl", "genlm-backend", "torch", "transformers", "tokenizers")
 
-FIXED = ("n", "seed", "timeout", "planner", "follower", "weights", "data", "equal_tokens")
+FIXED = (
+    *("n", "seed", "timeout", "planner", "examples", "follower", "weights", "data"),
+    "equal_tokens",
+)
 """Settings that one log cannot mix: rows under two of them have no common mean.
 
 The suite adds its own, which ``run.json`` names as ``settings``."""

@@ -151,6 +151,7 @@ def evaluate(
         "seed": seed,
         "timeout": timeout if timeout is not None else {k: b.timeout for k, b in budgets.items()},
         "planner": writer.name,
+        "examples": getattr(writer, "examples", None),
         "follower": getattr(follower, "name", type(follower).__name__),
         "weights": weights_hash(follower),
         "data": data_hash(everything),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from disciple_ext import Limits, Task, run_program
+from disciple_ext import Limits, Task, UsageError, run_program
+from disciple_ext.cli.planner import make_planner
 from disciple_ext.demo import DEMO
 from disciple_ext.evaluation import collie
 from disciple_ext.evaluation.puzzles import PUZZLES
@@ -54,3 +57,24 @@ def test_the_targets_own_type_is_held_out() -> None:
     assert "sent_02" not in {e.name for e in chosen(["sent_02"])}
     assert len(chosen(["sent_02"])) == 8, "COLLIE's examples for a task of COLLIE"
     assert len(chosen(["square_poem"])) == 12, "both suites' for one of PUZZLES"
+
+
+def told(examples: str, family: str | None) -> set[str]:
+    """The names of the examples that a chat planner's model is shown."""
+    planner: Any = make_planner("openai:m", examples=examples)
+    conversation = planner._messages(Task("Write a poem.", family=family), ())
+    system = conversation[0]["content"]
+    return {name for name, example in EXAMPLES.items() if example.source.strip() in system}
+
+
+def test_a_chat_model_is_shown_examples_and_never_its_targets_own() -> None:
+    assert told("held-out", None) == set(EXAMPLES)
+    assert "para_05" not in told("held-out", "para_05") and len(told("held-out", "para_05")) == 8
+    assert told("reference", "para_05") == {"para_05"} and told("none", "para_05") == set()
+
+
+def test_other_examples_and_planners_without_are_usage_errors() -> None:
+    with pytest.raises(UsageError, match="held-out, reference, none"):
+        make_planner("openai:m", examples="some")
+    with pytest.raises(UsageError, match="no use for --examples"):
+        make_planner("expert", examples="none")
