@@ -36,7 +36,7 @@ from .trace.events import (
     Observer,
     PlannerAnswered,
 )
-from .verify import verify
+from .verify import check_verifier, verify
 
 LIBRARY_MODES = ("off", "read", "on")
 
@@ -119,6 +119,8 @@ async def aself_steer(
     task = _task(task, n, timeout, max_tokens, verify)
     if retries < 1:
         raise UsageError(f"retries must be at least 1, not {retries}")
+    if task.verify is not None:
+        check_verifier(task.verify)
     ledger = Ledger(max_cost)
     registry = registry or load_plugins()
     setting = _setting(registry, sampler, seed, sandbox, on_event)
@@ -150,24 +152,27 @@ async def aself_steer(
         warned: tuple[str, ...] = ()
         begun = time.monotonic()
         try:
-            if foreign or not plan.asked:
+            stranger = foreign or not plan.asked  # a library's programs are a model's, too
+            if stranger:
                 suspected = warned = inspect_source(program)
             if setting.follower is None:  # loaded only once there is something to run
                 setting = replace(setting, follower=await _load(registry, follower))
             begun = time.monotonic()
-            if foreign and plan.asked and dry_run:
+            if stranger and dry_run:
                 warned += await rehearse(program, task, setting)
                 rehearsing += time.monotonic() - begun
                 begun = time.monotonic()
             # Another attempt with the same program must not repeat the same draws.
             tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
-            if listens:
+            if listens or stranger:
                 tried = replace(tried, observers=(*setting.observers, diary))
-            result = _verified(await launch(program, task, tried), task)
+            result = await launch(program, task, tried)
+            ledger.result = ledger.result or ledger.settled(result)  # the verifier may fail
+            result = _verified(result, task)
         except DiscipleError as error:
             mendable = isinstance(error, ProgramError | LimitExceeded)
             done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
-            if mendable:
+            if isinstance(error, ProgramError):  # a limit may be the machine's fault
                 _learn(chosen, task, program, False)
             if not mendable or (asked == retries and done.best is None):
                 ledger.close(error)
@@ -178,7 +183,8 @@ async def aself_steer(
             timings["dry_run"] = round(rehearsing, 3)
         result = replace(result, seed=seed, timings=timings)
         why = ""
-        if listens or result.verified is False:  # who does not listen writes the same again
+        # The expert does not listen: it would write the same again.
+        if listens or stranger or result.verified is False:
             why = judge(result, program.source, suspected)
         seconds = time.monotonic() - begun
         done.finished(attempt, plan, result, why, seconds, diary, warned)
@@ -270,7 +276,7 @@ def _planner(registry: Registry, planner: str | Planner) -> Planner:
 def _equipped(planner: Planner, registry: Registry, library: str) -> Planner:
     """The planner, told of the plugins' patterns, and behind the library where one is wanted."""
     if library not in LIBRARY_MODES:
-        raise UsageError(f"the library is {', '.join(LIBRARY_MODES)}, not {library!r}")
+        raise UsageError(f"--library is one of {', '.join(LIBRARY_MODES)}, not {library!r}")
     if hasattr(planner, "paragraphs"):
         planner.paragraphs = registry.paragraphs()
     if library == "off":

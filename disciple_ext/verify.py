@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 from .errors import UsageError
 from .task import Verifier
 
-__all__ = ["verify"]
+__all__ = ["check_verifier", "verify"]
 
 _SECONDS = 60.0
+
+
+def check_verifier(verifier: Verifier) -> None:
+    """Refuse a command that is not there, before anything is paid for.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    if callable(verifier):
+        return
+    if not verifier or shutil.which(verifier[0]) is None:
+        raise UsageError(f"the verifier {list(verifier)!r} cannot be run: there is no such command")
 
 
 def verify(verifier: Verifier, text: str) -> bool:

@@ -70,15 +70,15 @@ def export(
     folder: Folder = None,
 ) -> None:
     """Write the programs as fine-tuning data: tasks and the programs that solved them."""
-    from ..planner.prompt import messages
+    from ..planner.prompt import Briefing, fenced, messages
     from ..task import Task
 
     entries = _library(folder).entries()
     try:
         with file.open("x", encoding="utf-8") as out:
             for entry in entries:
-                said = f"```python\n{entry.source.rstrip()}\n```"
-                asked = messages(Task(entry.task), ())
+                said = fenced(entry.source.rstrip(), "python")
+                asked = messages(Task(entry.task), (), Briefing(family=entry.general))
                 talk = {"messages": [*asked, {"role": "assistant", "content": said}]}
                 out.write(json.dumps(talk) + "\n")
     except OSError as error:

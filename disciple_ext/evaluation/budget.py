@@ -12,7 +12,10 @@ from collections.abc import Iterable
 
 from .log import Row
 
-__all__ = ["EqualTokens", "tokens"]
+__all__ = ["MOST", "EqualTokens", "tokens"]
+
+MOST = 16
+"""Times the reference's samples that another method gets at most, however cheap they are."""
 
 
 def tokens(row: Row) -> int:
@@ -53,12 +56,12 @@ class EqualTokens:
         return method == self.reference or (task, method) in self._rates
 
     def samples(self, task: str, method: str, n: int) -> int:
-        """Samples of the method that take the tokens of ``n`` of the reference; at least 1."""
+        """Samples of the method that take the tokens of ``n`` of the reference, from 1 to 16 n."""
         rate = self._rates.get((task, method))
         if rate is None and (pilot := self._pilots.get((task, method))):
             rate = self._rate(pilot)
         mine, theirs = rate or (1.0, 1.0)
-        return max(1, round(n * theirs / mine))
+        return min(MOST * n, max(1, round(n * theirs / mine)))
 
     def _rate(self, row: Row) -> tuple[float, float] | None:
         """Tokens a sample of a run, and of the reference's on the same instance."""

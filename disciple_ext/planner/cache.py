@@ -132,7 +132,7 @@ class AnswerStore:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = sqlite3.connect(self.path, timeout=10.0)
+        database = sqlite3.connect(self.path, timeout=2.0)
         try:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(_SCHEMA)

@@ -31,6 +31,8 @@ __all__ = ["Entry", "Library", "default_folder", "likeness"]
 SCHEMA = 1
 ALIKE = 0.8
 """Likeness of two tasks from which on a program of the one is tried on the other."""
+NAME = 12
+"""Digits of an entry's name."""
 KEPT = 50
 """Tasks that an entry remembers of each kind."""
 
@@ -90,6 +92,8 @@ class Library:
         Raises:
             UsageError: the folder cannot be read.
         """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"the program library {self.folder} cannot be used: it is a file")
         try:
             paths = sorted(self.folder.glob("*.json"))
         except OSError as error:
@@ -103,12 +107,13 @@ class Library:
         Raises:
             UsageError: there is none, or more than one.
         """
-        found = [entry for entry in self.entries() if entry.name.startswith(name)]
+        entries = self.entries() if len(name) >= 4 else []
+        found = [entry for entry in entries if entry.name.startswith(name)]
         if len(found) != 1:
             what = "no program" if not found else f"{len(found)} programs"
             raise UsageError(
-                f"{what} in {self.folder} with a name that begins with {name!r}; "
-                "`disciple library list` shows them all"
+                f"{what} in {self.folder} with a name that begins with {name!r} (four digits at "
+                "least); `disciple library list` shows them all"
             )
         return found[0]
 
@@ -138,7 +143,7 @@ class Library:
         found = []
         for entry in self._allowed(hold_out):
             same = entry.task == task or task in entry.passed
-            like = 1.0 if same else likeness(entry.task, task) if entry.general else 0.0
+            like = 1.0 if same else _alike(entry, task)
             if like >= ALIKE and task not in entry.failed and entry.program.hash not in tried:
                 found.append((same, like, entry.uses, entry))
         found.sort(key=lambda one: one[:3], reverse=True)
@@ -161,7 +166,7 @@ class Library:
         Raises:
             UsageError: the folder cannot be written.
         """
-        name = program.hash[:12]
+        name = program.hash[:NAME]
         known = _read(self._path(name))
         if known is None:
             if not passed:
@@ -178,7 +183,8 @@ class Library:
         elif passed and task != known.task:
             known = replace(known, uses=known.uses + 1)
         if passed:
-            entry = replace(known, passed=_with(known.passed, task))
+            failed = tuple(other for other in known.failed if other != task)
+            entry = replace(known, passed=_with(known.passed, task), failed=failed)
         else:
             entry = replace(known, failed=_with(known.failed, task))
         self._write(entry)
@@ -223,6 +229,17 @@ def has_arguments(source: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == "arguments" for node in body)
 
 
+def _alike(entry: Entry, task: str) -> float:
+    """How likely a program for a family is to be for a task, from 0 to 1.
+
+    A word that no task of the family had is a demand that the program may not know of.
+    """
+    if not entry.general:
+        return 0.0
+    known = {word for one in (entry.task, *entry.passed) for word in _shape(one)}
+    return likeness(entry.task, task) if known.issuperset(_shape(task)) else 0.0
+
+
 def _with(tasks: tuple[str, ...], task: str) -> tuple[str, ...]:
     """The latest tasks, this one last."""
     return (*(known for known in tasks if known != task), task)[-KEPT:]
@@ -247,19 +264,31 @@ def _shape(task: str) -> list[str]:
 def _read(path: Path) -> Entry | None:
     """The entry in a file; None where there is no file, or it holds something else."""
     try:
-        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
+        data: Any = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, IsADirectoryError, ValueError, RecursionError):
         return None
     except OSError as error:
         raise _unusable(path, error) from error
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         return None
-    try:
-        data |= {kind: tuple(data[kind]) for kind in ("passed", "failed")}
-        entry = Entry(**data)
-    except (KeyError, TypeError):
+    texts = ("name", "source", "planner", "task", "created", "version")
+    lists: list[Any] = [data.get("passed"), data.get("failed")]
+    if (
+        {*data} != {*Entry.__dataclass_fields__}
+        or not all(isinstance(data[name], str) for name in texts)
+        or not all(isinstance(tasks, list) for tasks in lists)
+        or not all(isinstance(task, str) for tasks in lists for task in tasks)
+        or not isinstance(data["uses"], int)
+        or not isinstance(data["family"], str | None)
+    ):
         return None
-    return entry if entry.program.hash[:12] == entry.name == path.stem else None
+    fields: dict[str, Any] = data | {"passed": tuple(lists[0]), "failed": tuple(lists[1])}
+    entry = Entry(**fields)
+    try:
+        named = entry.program.hash[:NAME]
+    except UnicodeEncodeError:
+        return None
+    return entry if named == entry.name == path.stem else None
 
 
 def _version() -> str:

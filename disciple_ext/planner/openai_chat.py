@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ..errors import PlannerError, UsageError
 from ..result import Usage
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIChat"]
 
 _SERVICE = "https://api.openai.com/v1"
-_USER = re.compile(r"//[^/@]*@")
 _PATIENCE = 1800.0
 """Seconds that one call may take in all, retries and waits included, if bytes keep coming."""
 _MOST_CHARACTERS = 4_000_000
@@ -74,7 +72,7 @@ class OpenAIChat:
         self.name = f"openai:{model}"
         self.model = model
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self.address = _USER.sub("//", self.base_url or _SERVICE)
+        self.address = _address(self.base_url or _SERVICE)
         self.api_key = api_key or os.environ.get("OPENAI_API_KEY") or None
         self.timeout = timeout
         self.tries = 1 + max_retries
@@ -203,7 +201,8 @@ async def _gathered(stream: Any) -> Answer:
         async for chunk in stream:
             model = getattr(chunk, "model", None) or model
             used = getattr(chunk, "usage", None) or used
-            for choice in (getattr(chunk, "choices", None) or ())[:1]:
+            choices = getattr(chunk, "choices", None)
+            for choice in choices[:1] if isinstance(choices, list) else ():
                 finish = getattr(choice, "finish_reason", None) or finish
                 for name, text in _texts(getattr(choice, "delta", None)).items():
                     parts[name].append(text)
@@ -222,6 +221,7 @@ def _read(name: str, data: Any) -> Answer:
 
     completion = ChatCompletion.construct(**data) if isinstance(data, dict) else None
     choices = getattr(completion, "choices", None)
+    choices = choices if isinstance(choices, list) else None
     message = getattr(choices[0], "message", None) if choices else None
     if completion is None or not choices or message is None:
         raise PlannerError(
@@ -240,6 +240,7 @@ def _answer(parts: Mapping[str, str], finish: str, model: str, used: Any) -> Ans
     text = parts.get("content", "")
     if not text.strip() and finish == "stop":
         text = parts.get("thinking", "")
+    text = text.encode(errors="replace").decode()  # JSON may spell half of a character
     return Answer(text, finish, parts.get("refusal") or None, _usage(used), model=model)
 
 
@@ -267,11 +268,19 @@ def _joined(content: Any) -> str:
 def _usage(used: Any) -> Usage | None:
     """The tokens by price class: input that was not cached, cached input, output."""
     read, written = getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None)
-    if not isinstance(read, int) or not isinstance(written, int):
+    if not isinstance(read, int) or not isinstance(written, int) or min(read, written) < 0:
         return None
     details = getattr(used, "prompt_tokens_details", None)
-    cached = getattr(details, "cached_tokens", None) or 0
-    return Usage(planner_input=max(0, read - cached), planner_cached=cached, planner_output=written)
+    cached = getattr(details, "cached_tokens", None)
+    cached = min(max(0, cached), read) if isinstance(cached, int) else 0
+    return Usage(planner_input=read - cached, planner_cached=cached, planner_output=written)
+
+
+def _address(url: str) -> str:
+    """An address without user, password and query, which may hold keys."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def _is_stream(response: Response) -> bool:

@@ -84,28 +84,33 @@ def known_prices(path: str | os.PathLike[str] | None = None) -> Prices:
     models = {name: _price(name, price) for name, price in own["models"].items()}
     path = path or os.environ.get(PRICES) or None
     if path is not None:
-        models |= _read(Path(path))
+        models |= _read(Path(path), Prices(models))
     return Prices(models)
 
 
-def _read(path: Path) -> dict[str, Price]:
+def _read(path: Path, own: Prices) -> dict[str, Price]:
     try:
         data = json.loads(path.read_text("utf-8"))
-        return {str(name): _price(name, price) for name, price in data["models"].items()}
+        return {str(name): _price(name, price, own) for name, price in data["models"].items()}
     except OSError as error:
         raise UsageError(f"cannot read the prices {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{path} holds no prices ({type(error).__name__}: {error}); it should look like "
             f"{_EXAMPLE}, in US dollars per million tokens"
         ) from error
 
 
-def _price(name: str, data: Mapping[str, Any]) -> Price:
+def _price(name: str, data: Mapping[str, Any], own: Prices | None = None) -> Price:
+    """A price; what it does not say of the longest answer is as in our own table."""
     for field in ("input", "output"):
         if field not in data:
             raise ValueError(f"the price of {name!r} has no {field!r}")
     unit = float(data["input"]), float(data.get("cached", data["input"])), float(data["output"])
     if not all(math.isfinite(price) and price >= 0 for price in unit):
         raise ValueError(f"the price of {name!r} is no amount of money")
-    return Price(*unit, most_output=int(data.get("most_output", MOST_OUTPUT)))
+    known = own.of(name) if own is not None else None
+    most = data.get("most_output", known.most_output if known is not None else MOST_OUTPUT)
+    if not isinstance(most, int) or most < 1:
+        raise ValueError(f"the most output tokens of {name!r} must be a whole number, not {most!r}")
+    return Price(*unit, most_output=most)

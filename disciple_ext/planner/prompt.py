@@ -34,12 +34,12 @@ _FAMILY = """Write the program for the whole family of such tasks: beside the cl
 
 ```python
 def arguments(task):
-    found = re.search(r"exactly (\\d+) words", task)
+    found = re.fullmatch(r"Write a sentence of exactly (\\d+) words\\.", task)
     return {"count": int(found[1])} if found else None
 ```
 
 `arguments` gets the task's words, and returns the constants in them by name, or None for a task of
-any other family; look at the whole text, so that no other demand in it is missed. They are then
+any other family; match the whole text, so that no other demand in it is missed. They are then
 attributes of the class: `self.count`, and `cls.count` in the prompts. Nothing else in the program
 may depend on this one task. Lists come as tuples."""
 
@@ -105,6 +105,8 @@ def _shown(heading: str, examples: Sequence[Example]) -> str:
         return ""
     told = [f"{heading}"]
     for example in examples:
+        if len(example.source) > _LONGEST_SOURCE:
+            continue  # it would be paid for with every call
         told += [f"Task: {plain(example.task, _LONGEST_SOURCE)}", fenced(example.source, "python")]
     return "\n\n".join(told)
 
@@ -159,7 +161,10 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{_unmarked(text)}\n{fence}"
 
 
-_ROLE = re.compile(r"<(?=\||/?s>|(?:start|end)_of_turn>|think|/think)|\[(?=/?INST\])")
+_ROLE = re.compile(
+    r"<(?=[|\uff5c]|/?s>|/?(?:bos|eos|think|tool)|(?:start|end)_of_turn>|</?SYS>>|/?SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL)[^\]\n]*\])"
+)
 
 
 def _unmarked(text: str) -> str:

@@ -320,7 +320,7 @@ def test_an_evaluation_shares_one_limit_and_is_resumed(endpoint: Any, tmp_path: 
     out, settings = tmp_path / "out", {"data": data, "follower": follower, "n": 2}
     endpoint.script(*[endpoint.program(WORKS) for _ in rows])
     planner = OpenAIPlanner("gpt-4o", max_output_tokens=100)
-    quote = planner.quote(Task("Write 0."), ())
+    quote = planner.quote(Task("Write 0.", family="sent_01"), ())
     assert quote is not None
     with pytest.raises(LimitExceeded) as caught:
         evaluate(["smc"], out=out, planner=planner, max_cost=quote + 1.5 * CALL, **settings)
@@ -343,7 +343,7 @@ def test_runs_under_way_are_not_lost_when_the_money_is_gone(endpoint: Any, tmp_p
     data.write_text("\n".join(json.dumps({**row, "example": ""}) for row in rows))
     endpoint.script(*[endpoint.program(WORKS, wait=0.5) for _ in rows])
     planner = openai(max_output_tokens=100, timeout=10.0)
-    quote = planner.quote(Task("Write 0."), ())
+    quote = planner.quote(Task("Write 0.", family="sent_01"), ())
     assert quote is not None
     with pytest.raises(LimitExceeded):
         evaluate(

@@ -113,6 +113,31 @@ def test_what_is_no_entry_is_left_out(library: Library) -> None:
     changed = json.loads(path.read_text()) | {"source": "import os"}
     (library.folder / f"{'0' * 12}.json").write_text(json.dumps(changed))
     assert len(library.entries()) == 1, "a source that is not the named one is not run"
+    whole = json.loads(path.read_text())
+    wrong: list[dict[str, object]] = [
+        *({"task": 5}, {"source": 5}, {"created": None}, {"passed": "x"}, {"failed": [1]}),
+        *({"uses": None}, {"family": 3}, {"source": "\ud800"}, {"more": 1}),
+    ]
+    for k, change in enumerate(wrong):
+        (library.folder / f"{k:012}.json").write_text(json.dumps(whole | change))
+    (library.folder / "deep.json").write_text("[" * 100_000)
+    (library.folder / "folder.json").mkdir()
+    assert len(library.entries()) == 1
+
+
+def test_a_pass_wipes_out_a_failure(library: Library) -> None:
+    program, task = Program(FAMILY), CHARS.format(40)
+    library.record(program, CHARS.format(82), True)
+    library.record(program, task, False)
+    library.record(program, task, True)
+    (entry,) = library.candidates(task)
+    assert entry.failed == ()
+
+
+def test_a_word_that_no_task_of_the_family_had_is_a_further_demand(library: Library) -> None:
+    library.record(Program(FAMILY), "Write a sentence of exactly 6 words.", True)
+    assert library.candidates("Write a sentence of exactly 5 words.")
+    assert not library.candidates("Write a sentence of exactly 5 words without commas.")
 
 
 def test_a_program_is_named_by_how_its_name_begins(library: Library) -> None:

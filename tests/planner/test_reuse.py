@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from disciple_ext import PlannerError, Result, Task, self_steer
+from disciple_ext import PlannerError, Result, Task, UsageError, self_steer
 from disciple_ext.planner.library import Library
 from disciple_ext.planner.openai import OpenAIPlanner
 from disciple_ext.planner.recording import ReplayPlanner
@@ -17,8 +17,9 @@ TASK = "Please generate a sentence with exactly {} characters. Include whitespac
 # As a planner is asked to write it: the constants of the task come from its words.
 FAMILY = '''
 def arguments(task):
-    found = re.match(r"Please generate a sentence with exactly (\\d+) characters\\.", task)
-    return {"length": int(found[1])} if found and "word" not in task else None
+    form = r"Please generate a sentence with exactly (\\d+) characters\\. "
+    found = re.fullmatch(form + r"Include whitespace into your count\\.", task)
+    return {"length": int(found[1])} if found else None
 
 
 class InferenceModel(BaseModel):
@@ -102,7 +103,7 @@ def test_the_other_tasks_of_a_family_need_no_call(
 
 def test_a_task_of_another_family_is_planned(endpoint: Any, tmp_path: Path) -> None:
     asked_once(endpoint, tmp_path / "answers")
-    other = TASK.format(50) + " Use no word twice."  # alike, but `arguments` sees a further demand
+    other = TASK.format(50) + " Include 9 characters."  # the same words, and a further demand
     with pytest.raises(PlannerError) as caught:
         self_steer(Task(other, n=4), planner=ReplayPlanner(tmp_path / "answers"), library="on")
     assert [a.outcome for a in caught.value.attempts] == ["WrongFamily", "PlannerError"]
@@ -114,8 +115,8 @@ def test_the_librarys_programs_are_none_of_the_r(library: Library) -> None:
     for k in range(2):
         library.record(Given([f"# {k}\n{FAMILY}"]).programs[0], TASK.format(82), True)
     fails = "class InferenceModel(BaseModel):\n    async def step(self):\n        1 / 0\n"
-    works = FAMILY.replace('and "word" not in task', "")
-    task = TASK.format(50) + " Use no word twice."
+    works = FAMILY.replace("fullmatch", "match")
+    task = TASK.format(50) + " Include 9 characters."
     result = self_steer(
         Task(task, n=4), planner=Given([fails, works]), library="read", retries=2, sandbox="none"
     )
@@ -136,3 +137,30 @@ def test_a_library_that_cannot_be_written_loses_no_answer(
     with pytest.warns(RuntimeWarning, match="cannot be used"):
         result = steer(Given([FAMILY]), 60, sandbox="none")
     assert result.text is not None and len(result.text) == 60
+
+
+def test_a_librarys_program_whose_check_rejects_its_texts_gives_way(library: Library) -> None:
+    bad = FAMILY.replace("len(text) == self.length", "False")
+    library.record(Given([bad]).programs[0], TASK.format(82), True)
+    task = Task(TASK.format(50).replace("your count", "your character count"), n=8)
+    library.record(Given([bad]).programs[0], task.instruction, True)
+    result = self_steer(task, planner="expert", library="read", sandbox="none")
+    assert [a.outcome for a in result.attempts][-1] == "ok" and len(result.attempts) == 2
+    assert result.check is True and result.program["planner"] == "expert"
+
+
+def test_an_answer_is_kept_where_its_verifier_fails(tmp_path: Path) -> None:
+    def verify(text: str) -> bool:
+        raise OSError("no network")
+
+    with pytest.raises(UsageError, match="no network") as caught:
+        self_steer(Task(TASK.format(50), n=8, verify=verify), planner=Given([FAMILY]))
+    kept = caught.value.result
+    assert isinstance(kept, Result) and kept.text is not None and len(kept.text) == 50
+
+
+def test_a_verifier_that_is_not_there_is_told_before_anything_is_paid(endpoint: Any) -> None:
+    task = Task(TASK.format(50), n=8, verify=["no-such-command"])
+    with pytest.raises(UsageError, match="no such command"):
+        self_steer(task, planner="openai:gpt-4o")
+    assert endpoint.requests == []
