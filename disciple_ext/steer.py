@@ -21,8 +21,7 @@ from .ledger import Ledger, Purse
 from .model.requests import Follower
 from .planner.base import Plan, Planner
 from .planner.feedback import Diary, judge
-from .planner.library import Library, default_folder
-from .planner.reuse import LibraryPlanner
+from .planner.reuse import with_library
 from .plugins import Registry, load_plugins
 from .program import Program
 from .rehearsal import inspect_source, rehearse
@@ -37,8 +36,6 @@ from .trace.events import (
     PlannerAnswered,
 )
 from .verify import check_verifier, verify
-
-LIBRARY_MODES = ("off", "read", "on")
 
 __all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
 
@@ -275,16 +272,9 @@ def _planner(registry: Registry, planner: str | Planner) -> Planner:
 
 def _equipped(planner: Planner, registry: Registry, library: str) -> Planner:
     """The planner, told of the plugins' patterns, and behind the library where one is wanted."""
-    if library not in LIBRARY_MODES:
-        raise UsageError(f"--library is one of {', '.join(LIBRARY_MODES)}, not {library!r}")
     if hasattr(planner, "paragraphs"):
         planner.paragraphs = registry.paragraphs()
-    if library == "off":
-        return planner
-    programs = Library(default_folder())
-    if hasattr(planner, "library"):
-        planner.library = programs  # the nearest ones are examples
-    return LibraryPlanner(planner, programs, writable=library == "on")
+    return with_library(planner, library)
 
 
 def _learn(planner: Planner, task: Task, program: Program, passed: bool) -> None:

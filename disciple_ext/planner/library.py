@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..errors import UsageError
 from ..program import Program
 
@@ -178,7 +179,7 @@ class Library:
                 task,
                 family,
                 time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                _version(),
+                __version__,
             )
         elif passed and task != known.task:
             known = replace(known, uses=known.uses + 1)
@@ -289,15 +290,6 @@ def _read(path: Path) -> Entry | None:
     except UnicodeEncodeError:
         return None
     return entry if named == entry.name == path.stem else None
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("disciple-ext")
-    except PackageNotFoundError:
-        return "uninstalled"
 
 
 def _unusable(place: Path, error: OSError) -> UsageError:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import UsageError
 from ..program import Program
 from ..task import Task
 from .base import Feedback, Plan, Planner
-from .library import Entry, Library
+from .library import Entry, Library, default_folder
 
-__all__ = ["LibraryPlanner"]
+__all__ = ["MODES", "LibraryPlanner", "with_library"]
+
+MODES = ("off", "read", "on")
+"""How a library is used; see :func:`with_library`."""
 
 TRIED = 2
 """Programs of the library tried on a task, at most, before the planner is asked."""
@@ -78,6 +82,26 @@ class LibraryPlanner:
 def _own(feedback: Sequence[Feedback]) -> list[Feedback]:
     """What the planner hears: of its own programs."""
     return [failed for failed in feedback if not is_from_library(failed.program)]
+
+
+def with_library(planner: Planner, mode: str) -> Planner:
+    """A planner behind the user's library.
+
+    Args:
+        planner: the planner to ask where the library has nothing.
+        mode: ``"on"``; ``"read"``, which keeps no programs; or ``"off"``: the planner itself.
+
+    Raises:
+        UsageError: there is no such mode.
+    """
+    if mode not in MODES:
+        raise UsageError(f"--library is one of {', '.join(MODES)}, not {mode!r}")
+    if mode == "off":
+        return planner
+    library = Library(default_folder())
+    if hasattr(planner, "library"):
+        planner.library = library  # the nearest programs are its examples
+    return LibraryPlanner(planner, library, writable=mode == "on")
 
 
 def is_from_library(program: Program) -> bool:
