@@ -1,5 +1,5 @@
 # flaw: check never returns
-# line: 20
+# line: 19 or 20
 # fix: awaited nothing; an end
 
 class InferenceModel(BaseModel):

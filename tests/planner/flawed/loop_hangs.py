@@ -1,5 +1,5 @@
 # flaw: a loop that never awaits, with a condition that stays true
-# line: 14
+# line: 13 or 14
 # fix: awaited nothing; an end
 
 class InferenceModel(BaseModel):

@@ -1,5 +1,5 @@
 # flaw: a loop that waits for a word by chance
-# line: 13
+# line: 12 or 13
 # fix: bound each loop
 
 class InferenceModel(BaseModel):
