@@ -132,6 +132,8 @@ class AnswerStore:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):  # tasks may be private; SQLite itself keeps to the umask
+            self.path.touch(mode=0o600, exist_ok=False)
         database = sqlite3.connect(self.path, timeout=2.0)
         try:
             database.execute("PRAGMA journal_mode = WAL")

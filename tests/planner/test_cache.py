@@ -118,6 +118,12 @@ def test_what_is_held_and_forgotten(tmp_path: Path) -> None:
         store.clear(older_than=-1)
 
 
+def test_others_cannot_read_the_store(tmp_path: Path) -> None:
+    store = AnswerStore(tmp_path)
+    store.put("k", "m", ANSWER)
+    assert store.path.stat().st_mode & 0o077 == 0
+
+
 def test_a_damaged_file_is_moved_aside(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
     store.path.write_bytes(b"this is no database" * 500)
