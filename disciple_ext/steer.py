@@ -167,7 +167,10 @@ async def aself_steer(
             ledger.result = ledger.result or ledger.settled(result)  # the verifier may fail
             result = _verified(result, task)
         except DiscipleError as error:
-            mendable = isinstance(error, ProgramError | LimitExceeded)
+            # Who does not listen writes the same again, and that takes the same time again.
+            mendable = isinstance(error, ProgramError) or (
+                isinstance(error, LimitExceeded) and listens
+            )
             done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
             if isinstance(error, ProgramError):  # a limit may be the machine's fault
                 _learn(chosen, task, program, False)

@@ -251,6 +251,12 @@ class InferenceModel(BaseModel):
     assert run(WORKS).text is not None
 
 
+def test_the_expert_is_not_asked_again_for_what_took_too_long() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        self_steer(Task("Please generate a sentence with exactly 12 words.", n=2), timeout=0.001)
+    assert len(caught.value.attempts) == 1
+
+
 def test_particles_that_ended_before_the_limit_are_kept() -> None:
     source = """
 import asyncio
