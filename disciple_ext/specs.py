@@ -89,6 +89,11 @@ def call(what: str, name: str, factory: Callable[..., Any], argument: str) -> An
     for option in options:
         if option not in offered:
             raise UsageError(f"the {what} {name!r} has no option {option!r}; {known}")
+        if not _fits(options[option], offered[option]):
+            raise UsageError(
+                f"the option {option!r} of the {what} {name!r} cannot be "
+                f"{spell_options({option: options[option]}).partition('=')[2]}; {known}"
+            )
     try:
         return factory(**options)
     except DiscipleError:
@@ -98,6 +103,13 @@ def call(what: str, name: str, factory: Callable[..., Any], argument: str) -> An
         raise UsageError(
             f"the {what} {name!r} cannot be made with {argument!r} ({reason}); {known}"
         ) from error
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a value may stand where the default does: to Python, true is a number."""
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    return not (isinstance(default, (int, float)) and isinstance(value, bool))
 
 
 def _pieces(text: str) -> list[str]:

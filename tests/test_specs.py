@@ -70,6 +70,18 @@ def test_options_are_the_named_parameters_with_defaults() -> None:
     assert spell_options(options_of(factory)) == "two=b,c=null"
 
 
+def test_true_is_no_number_and_a_number_is_not_true() -> None:
+    def factory(
+        share: float = 0.5, k: int = 1, quick: bool = False, most: int | None = None
+    ) -> Any:
+        return share, k, quick, most
+
+    assert call("sampler", "any", factory, "share=1,quick=true,most=true") == (1, 1, True, True)
+    for wrong in ("share=true", "k=false", "quick=1", "quick=yes"):
+        with pytest.raises(UsageError, match=f"cannot be {wrong.partition('=')[2]}.*share=0.5"):
+            call("sampler", "any", factory, wrong)
+
+
 def test_a_factory_that_chokes_on_a_value_is_a_usage_error() -> None:
     def factory(k: int = 2) -> int:
         return 10 // k

@@ -16,7 +16,7 @@ from .progress import hush
 if TYPE_CHECKING:
     from ..evaluation.log import Row
 
-__all__ = ["EXAMPLES", "MERGE_EXAMPLES", "add_suite", "app", "merge", "suite"]
+__all__ = ["EXAMPLES", "MERGE_EXAMPLES", "add_suite", "app", "merge", "names", "suite"]
 
 EXAMPLES = (
     "disciple eval collie --method smc,follower --limit 10 --out runs/first",
@@ -39,11 +39,16 @@ app = typer.Typer(
 )
 
 
-def _names(text: str, option: str) -> list[str]:
-    names = split_specs(text)
-    if not names:
+def names(text: str, option: str) -> list[str]:
+    """The specs in an option's list.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = split_specs(text)
+    if not found:
         raise UsageError(f"{option} is empty; give names with commas between them")
-    return names
+    return found
 
 
 def suite(
@@ -53,8 +58,8 @@ def suite(
         str,
         typer.Option(
             "--method",
-            help="smc, is, rs, smc:ess_threshold=0.7, ..., follower, beam, planner, cot; with "
-            "commas between.",
+            help="smc, is, rs, smc:ess_threshold=0.7, ..., follower, beam, planner, cot, "
+            "reasoning; with commas between.",
         ),
     ] = "smc,is,rs,follower",
     data: Annotated[
@@ -114,11 +119,11 @@ def suite(
     from ..evaluation.run import evaluate  # loads torch
 
     rows = evaluate(
-        _names(method, "--method"),
+        names(method, "--method"),
         out=out,
         suite=str(context.info_name),
         data=data,
-        tasks=_names(tasks, "--tasks") if tasks is not None else None,
+        tasks=names(tasks, "--tasks") if tasks is not None else None,
         limit=limit,
         n=n,
         seed=seed,

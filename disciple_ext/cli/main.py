@@ -22,6 +22,7 @@ from . import (
     evaluate,
     interrupt,
     judge,
+    launch,
     library,
     listing,
     new_plugin,
@@ -87,6 +88,7 @@ app.add_typer(new_plugin.app, name="new-plugin")
 app.add_typer(cache.app, name="cache", epilog=examples(*cache.EXAMPLES))
 app.add_typer(library.app, name="library")
 app.add_typer(evaluate.app, name="eval")
+launch.add_to(evaluate.app)
 app.add_typer(bench.app, name="bench")
 app.command("judge", epilog=examples(*judge.EXAMPLES))(judge.judge)
 app.command("report", epilog=examples(*report.EXAMPLES))(report.report)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import UsageError
+from ..errors import DiscipleError, UsageError
 from .console import answer, answer_json, note
 from .progress import hush
 
@@ -40,7 +40,7 @@ def report(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="With --inspect: instances, for the prompts."),
+        typer.Option("--data", help="With --inspect or --quality: the suite's instances."),
     ] = None,
     quality: Annotated[
         bool,
@@ -50,7 +50,9 @@ def report(
         bool,
         typer.Option("--methods", help="Methods side by side: Pass@1, nats, tokens, seconds."),
     ] = False,
-    method: Annotated[str, typer.Option("--method", help="With --quality: whose answers.")] = "smc",
+    method: Annotated[
+        str | None, typer.Option("--method", help="With --quality: whose answers; default smc.")
+    ] = None,
     words: Annotated[
         Path | None, typer.Option("--words", help="With --quality: a list of words, one a line.")
     ] = None,
@@ -61,16 +63,19 @@ def report(
     The page and the Markdown also have Pass@k, budgets, coherency, checks against the ground
     truth, errors by retry, tokens and cost; each number names the lines it comes from.
     """
-    if methods and quality:
-        raise UsageError("choose --methods or --quality")
-    if (methods or quality) and len(directories) > 1:
-        raise UsageError(f"--{'methods' if methods else 'quality'} takes a single log")
-    if methods:
-        _methods(directories[0], as_json)
-        return
+    from ..evaluation.report.series import logs_in
+
+    logs = [log for directory in directories for log in logs_in(directory)]
+    _usable(len(logs), inspect, data, quality, methods, method, words)
     from ..evaluation.report.build import build
 
-    made = build(directories)
+    made = build(logs)
+    measured: Any = None
+    if quality:  # before anything is written: it may find that it cannot be measured
+        hush()
+        from ..evaluation.quality import measure
+
+        measured = measure(logs[0], method=method or "smc", words=words, data=data)
     if html is not None:
         from ..evaluation.report.figures import draw
         from ..evaluation.report.page import render_page
@@ -82,16 +87,12 @@ def report(
         _write(markdown, render_markdown(made))
     if inspect is not None:
         _inspect(made, data, inspect)
-    measured: Any = None
-    if quality:
-        hush()
-        from ..evaluation.quality import measure
-
-        measured = measure(directories[0], method=method, words=words)
-    if as_json:
+    if methods:
+        _methods(logs[0], as_json)
+    elif as_json:
         shown: dict[str, Any] = {"report": made.to_dict()}
-        if len(directories) == 1:
-            shown = _summary(directories[0]) | shown
+        if len(logs) == 1:
+            shown = _summary(logs[0]) | shown
         answer_json(shown | ({"quality": measured.to_dict()} if measured else {}))
     elif measured or not (html or markdown or inspect):
         from ..evaluation.report.text import render_table
@@ -99,6 +100,27 @@ def report(
         tables = [made.table("pass_at_1"), made.table("runs")]
         parts = [render_table(table) for table in tables if table is not None]
         answer("\n\n".join([*parts, *([measured.report()] if measured else [])]))
+
+
+def _usable(
+    logs: int,
+    inspect: Path | None,
+    data: Path | None,
+    quality: bool,
+    methods: bool,
+    method: str | None,
+    words: Path | None,
+) -> None:
+    """Refuse options that would be ignored."""
+    if methods and quality:
+        raise UsageError("choose --methods or --quality")
+    if (methods or quality) and logs > 1:
+        raise UsageError(f"--{'methods' if methods else 'quality'} takes a single log")
+    if data is not None and not (inspect or quality):
+        raise UsageError("--data goes with --inspect or --quality")
+    for name, value in (("method", method), ("words", words)):
+        if value is not None and not quality:
+            raise UsageError(f"--{name} goes with --quality")
 
 
 def _methods(directory: Path, as_json: bool) -> None:
@@ -120,20 +142,21 @@ def _summary(directory: Path) -> dict[str, Any]:
 
 
 def _inspect(made: Report, data: Path | None, directory: Path) -> None:
-    from ..errors import EvaluationError
-    from ..evaluation.collie import load_instances
     from ..evaluation.inspect_log import write_inspect
     from ..evaluation.puzzles import PUZZLES
+    from ..plugins import load_plugins
 
     tasks = {line.row.id: line.row.task for series in made.series for line in series.lines}
     prompts = {key: PUZZLES[task].prompt for key, task in tasks.items() if task in PUZZLES}
-    try:
-        prompts |= {instance.id: instance.prompt for instance in load_instances(data)}
-    except EvaluationError as error:
-        if data is not None:
-            raise
-        if len(prompts) < len(tasks):
-            note(f"instances are shown by their ids: {error}")
+    for name in dict.fromkeys(log.suite for log in made.logs):
+        try:
+            suite = load_plugins().make("suites", name)
+            prompts |= {instance.id: instance.prompt for instance in suite.instances(data)}
+        except DiscipleError as error:
+            if data is not None:
+                raise
+            if not set(tasks) <= set(prompts):
+                note(f"instances are shown by their ids: {error}")
     for series in made.series:
         note(f"wrote {write_inspect(series, prompts, directory)}")
 

@@ -33,7 +33,7 @@ from disciple_ext.evaluation.punkt import Splitter, default_splitter
 from disciple_ext.evaluation.suite import Instance
 from disciple_ext.model import units
 
-__all__ = ["TASKS", "TOKENIZER", "load_instances", "verify"]
+__all__ = ["TASKS", "TOKENIZER", "load_instances", "prescribed_words", "verify"]
 
 TOKENIZER = "nltk-3.8-rules"
 """The name of the word rules, for evaluation logs."""
@@ -168,6 +168,15 @@ def verify(task: str, targets: Any, text: str, *, splitter: Splitter | None = No
             f"Targets {targets!r} do not have the form of {task} ({error}). "
             "The documentation of disciple_ext.evaluation.collie shows each form."
         ) from error
+
+
+def prescribed_words(task: str, targets: Any) -> tuple[str, ...]:
+    """The words that a COLLIE task demands (not those that it forbids)."""
+    if task == "sent_04":
+        return (targets,) if isinstance(targets, str) else tuple(targets)
+    if task in ("sent_02", "para_05"):
+        return tuple(targets[1])
+    return (targets,) if task == "para_01" else ()
 
 
 def load_instances(path: str | Path | None = None) -> list[Instance]:

@@ -15,7 +15,7 @@ from .metrics import pass_at_1
 
 __all__ = ["INDEPENDENT", "pass_at_budget", "pass_at_k", "subsampled"]
 
-INDEPENDENT = frozenset({"follower", "is", "rs", "planner", "cot"})
+INDEPENDENT = frozenset({"follower", "is", "rs", "planner", "cot", "reasoning"})
 """Methods whose samples know nothing of one another, so that some of them are a smaller run."""
 
 _SUBSETS = 1000

@@ -19,7 +19,6 @@ from typing import Any
 from ..errors import EvaluationError
 from .answers import drawn_sample
 from .log import Row
-from .puzzles import PUZZLES
 from .report.series import Line, Series
 from .report.tables import Cell, means
 from .report.validity import score
@@ -60,7 +59,7 @@ def inspect_log(series: Series, prompts: Mapping[str, str]) -> dict[str, Any]:
     run = dict(series.log.run)
     created = str(run.get("started", _UNDATED)).replace("Z", "+00:00")
     key = hashlib.sha256(f"{series.log.label}/{series.method}/{created}".encode()).hexdigest()[:22]
-    task = "puzzles" if all(line.row.task in PUZZLES for line in series.lines) else "collie"
+    task = series.log.suite
     scores = {
         "pass_at_1": means(series.values(lambda line: line.row.pass_at_1)),
         "coherency": means(series.values(score)),

@@ -7,7 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["FOLLOWERS", "LEVEL_TABLES", "counterpart", "paper", "published"]
+from .model_size import ModelSize
+
+__all__ = ["FOLLOWERS", "LEVEL_TABLES", "SIZES", "counterpart", "paper", "published"]
 
 LEVEL_TABLES = {
     "sentences": "collie_sentences",
@@ -19,7 +21,15 @@ LEVEL_TABLES = {
 _SAMPLING = {"smc": "SMC", "is": "Importance", "rs": "Rejection"}
 _FOLLOWER_ONLY = {"follower": "Standard", "beam": "Beam Search"}
 _PLANNER_ONLY = {"planner": "GPT-4o", "cot": "GPT-4o (CoT)"}
-FOLLOWERS = ("Llama-3.2-1B", "Llama-3.2-3B", "Llama-3.1-8B", "Qwen3-1.7B")
+SIZES = {
+    "Llama-3.2-1B": ModelSize(1_240_000_000, "llama"),
+    "Llama-3.2-3B": ModelSize(3_210_000_000, "llama"),
+    "Llama-3.1-8B": ModelSize(8_030_000_000, "llama"),
+    "Qwen3-1.7B": ModelSize(1_720_000_000, "qwen3"),
+}
+"""The paper's followers with their sizes, which are not in the paper but on their model cards."""
+
+FOLLOWERS = tuple(SIZES)
 """The paper's followers; the first is the one of its main results."""
 
 
@@ -45,6 +55,8 @@ def counterpart(method: str, planner: str, follower: str) -> tuple[str, str, str
         return "DisCIPL", _SAMPLING[method], model
     if method in _FOLLOWER_ONLY:
         return "Follower-only", _FOLLOWER_ONLY[method], model
+    if method == "reasoning":
+        return "Reasoning", "Standard", "o1"
     if method in _PLANNER_ONLY:
         return "Planner-only", "Standard", _PLANNER_ONLY[method]
     return None

@@ -3,8 +3,8 @@
 Two measures, both of a text without the words that its task prescribes (every occurrence of them;
 the text is not to be blamed or praised for these):
 
-- nats per token: the mean log-probability of the text's tokens under the prior prompt ("Write a
-  sentence." or "Write a paragraph."), in the tokenizer's own segmentation, end of text left out;
+- nats per token: the mean log-probability of the text's tokens under the suite's prior prompt
+  ("Write a sentence."), in the tokenizer's own segmentation, end of text left out;
 - real words: the share of its words that a word list has.
 
 They are averaged like Pass@1: over an instance's samples by weight, over instances, over task
@@ -28,17 +28,18 @@ from ..steer import arun_program
 from ..task import Limits, Task
 from .answers import drawn_answer
 from .baselines import sample_program
-from .collie import load_instances
 from .log import Row, Sample, read_log, read_run
 from .metrics import markdown, mean_by_task, sample_weights
 from .provenance import weights_hash
-from .scoring import prior_prompt, score_texts
-from .texts import Spans, WordList, outside, prescribed_words
+from .scoring import score_texts
+from .suite import Budget, Suite
+from .texts import Spans, WordList, outside
 
 __all__ = ["Quality", "drawn_answer", "measure", "unselected"]
 
 SHOWN = 20
-_TOKENS = {"sent": 128, "para": 512}
+_ROOM = 4
+"""An unconstrained text may be so many times as long as one of the follower alone."""
 _AT_ONCE = 128
 
 
@@ -115,6 +116,7 @@ def measure(
     words: str | Path | None = None,
     data: str | Path | None = None,
     follower: Any = None,
+    suite: Suite | None = None,
 ) -> Quality:
     """Measure the answers of a log; the log's follower is loaded again for it.
 
@@ -122,8 +124,10 @@ def measure(
         directory: the log's.
         method: whose answers.
         words: a word list; a usual place of the system's where it is None.
-        data: COLLIE's instances, for the words they prescribe; ``DISCIPLE_COLLIE`` if None.
+        data: the suite's instances, for the words that they prescribe; where the suite finds
+            them itself if None.
         follower: a loaded follower, or None for the one that the log names.
+        suite: the log's suite, or None for the registered one that the log names.
 
     Raises:
         UsageError: there is no word list.
@@ -134,20 +138,28 @@ def measure(
     rows = _in_order({row.id: row for row in rows if row.error is None}.values())
     if not any(sample_weights([s.log_weight for s in row.samples]) for row in rows):
         raise EvaluationError(f"the log in {directory} has no answer of the method {method!r}")
-    targets = {i.id: i.targets for i in load_instances(data)}
-    missing = [row.id for row in rows if row.id not in targets]
+    suite = suite or _same_suite(directory)
+    instances = {i.id: i for i in suite.instances(data)}
+    missing = [row.id for row in rows if row.id not in instances or row.task not in suite.budgets]
     if missing:
         raise EvaluationError(f"the data has no instance {missing[0]!r} of the log")
     follower = follower or _same_follower(directory)
     answers = {row.id: list(row.samples) for row in rows}
-    free = asyncio.run(_unconstrained(follower, rows))
-    banned = {row.id: prescribed_words(row.task, targets[row.id]) for row in rows}
-    none: dict[str, tuple[str, ...]] = {row.id: () for row in rows}
+    free = asyncio.run(_unconstrained(follower, rows, suite.budgets))
+    banned = {row.id: suite.prescribed(instances[row.id]) for row in rows}
+    none: dict[str, Sequence[str]] = {row.id: () for row in rows}
     nats, share = {}, {}
     for kind, texts, left_out in (("answers", answers, banned), ("samples", free, none)):
-        nats[kind], share[kind] = asyncio.run(_means(follower, rows, texts, left_out, known))
+        found = _means(follower, rows, suite.budgets, texts, left_out, known)
+        nats[kind], share[kind] = asyncio.run(found)
     sampled = _spaced([samples[0].text for samples in free.values()], SHOWN)
     return Quality(method, nats, share, unselected(rows), tuple(sampled))
+
+
+def _same_suite(directory: str | Path) -> Suite:
+    name = (read_run(directory) or {}).get("suite", "collie")
+    made: Suite = load_plugins().make("suites", name)
+    return made
 
 
 def _same_follower(directory: str | Path) -> Any:
@@ -161,18 +173,20 @@ def _same_follower(directory: str | Path) -> Any:
     return follower
 
 
-async def _unconstrained(follower: Any, rows: Sequence[Row]) -> dict[str, list[Sample]]:
+async def _unconstrained(
+    follower: Any, rows: Sequence[Row], budgets: Mapping[str, Budget]
+) -> dict[str, list[Sample]]:
     """Free samples for each instance, as many as it has answers."""
     registry = load_plugins()
     found: dict[str, list[Sample]] = {}
-    for level in ("sent", "para"):
-        own = [row for row in rows if row.task.startswith(level)]
+    for prompt, tokens in dict.fromkeys((b.prior_prompt, b.tokens) for b in budgets.values()):
+        own = [r for r in rows if _kind(budgets[r.task]) == (prompt, tokens)]
         wanted = sum(len(row.samples) for row in own)
-        program = sample_program(prior_prompt(level), _TOKENS[level])
+        program = sample_program(prompt, _ROOM * tokens)
         texts: list[Sample] = []
         while len(texts) < wanted:
             size = min(_AT_ONCE, wanted - len(texts))
-            task = Task(prior_prompt(level), n=size, limits=Limits(timeout=3600))
+            task = Task(prompt, n=size, limits=Limits(timeout=3600))
             result = await arun_program(
                 program, task, follower=follower, sampler="is", seed=len(texts), registry=registry
             )
@@ -182,6 +196,10 @@ async def _unconstrained(follower: Any, rows: Sequence[Row]) -> dict[str, list[S
     return found
 
 
+def _kind(budget: Budget) -> tuple[str, int]:
+    return budget.prior_prompt, budget.tokens
+
+
 def _free(text: str, finish_reason: str, tokens: int) -> Sample:
     return Sample(text, None, None, False, finish_reason, tokens, None)
 
@@ -189,6 +207,7 @@ def _free(text: str, finish_reason: str, tokens: int) -> Sample:
 async def _means(
     follower: Follower,
     rows: Sequence[Row],
+    budgets: Mapping[str, Budget],
     texts: Mapping[str, Sequence[Sample]],
     left_out: Mapping[str, Sequence[str]],
     known: WordList,
@@ -202,7 +221,8 @@ async def _means(
         )
         if weight > 0
     ]
-    scored = await score_texts(follower, [(prior_prompt(r.task), text) for r, _, text in weighted])
+    pairs = [(budgets[row.task].prior_prompt, text) for row, _, text in weighted]
+    scored = await score_texts(follower, pairs)
     nats: dict[str, list[tuple[float, float]]] = {}
     share: dict[str, list[tuple[float, float]]] = {}
     for (row, weight, text), tokens in zip(weighted, scored, strict=True):

@@ -18,8 +18,10 @@ from ..plugins import load_plugins
 from .asking import chat_of
 from .budget import EqualTokens
 from .log import RESULTS, LogWriter, Row, Sample, read_log, read_run, write_run
-from .methods import FOLLOWER_ONLY, NO_ANSWER, Bench, Method, Outcome, asks_planner, method_of
+from .method import NO_ANSWER, Bench, Method, Outcome
+from .methods import FOLLOWER_ONLY, asks_planner, method_of
 from .metrics import pass_at_1
+from .model_size import size_of
 from .pool import each
 from .provenance import data_hash, mismatch, versions, weights_hash
 from .scoring import on_follower, score_texts
@@ -79,8 +81,8 @@ def evaluate(
     Args:
         methods: samplers' specs (the planner's program is run with them), ``follower`` (the
             follower alone on the task's prompt), ``beam`` (its stochastic beam search),
-            ``planner`` and ``cot`` (the planner's chat model is asked for the text). A spec with
-            options is logged as it is given.
+            ``planner``, ``cot`` and ``reasoning`` (the planner's chat model is asked for the
+            text). A spec with options is logged as it is given.
         out: directory of ``results.jsonl`` and ``run.json``.
         suite: a suite, or the name of a registered one.
         data: where the suite's instances are; for COLLIE what ``DISCIPLE_COLLIE`` names where it
@@ -154,6 +156,7 @@ def evaluate(
         "examples": getattr(writer, "examples", None),
         "follower": getattr(follower, "name", type(follower).__name__),
         "weights": weights_hash(follower),
+        "model": asdict(size_of(follower)),
         "data": data_hash(everything),
         **suite.settings,
         "settings": sorted(suite.settings),

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from ..model.prefix import Prefix
 from ..model.requests import Follower, Score
 from ..sandbox import inprocess
-from .suites import PRIOR_PROMPTS
 
-__all__ = ["ScoredToken", "on_follower", "prior_prompt", "score_texts"]
+__all__ = ["ScoredToken", "on_follower", "score_texts"]
 
 T = TypeVar("T")
 
@@ -21,11 +20,6 @@ _BATCH_LOGITS = 2**25
 """Logits of one batch at most: rows, times the longest row's tokens, times the vocabulary."""
 
 _FOR_EVER = 1e6
-
-
-def prior_prompt(task: str) -> str:
-    """The prompt under which a text of this task type should be fluent."""
-    return PRIOR_PROMPTS.get(task) or PRIOR_PROMPTS[task.partition("_")[0]]
 
 
 @dataclass(frozen=True)

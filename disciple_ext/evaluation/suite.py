@@ -48,7 +48,7 @@ class Budget:
         level: name of the budget, for ``run.json``: types may share it.
         n: samples (the paper's N).
         timeout: seconds for a run of a program.
-        tokens: tokens at which a text of the follower alone is cut.
+        tokens: tokens at which a text of the follower alone, or of the planner alone, is cut.
         prior_prompt: the prompt under which a text should be fluent, such as "Write a sentence.".
     """
 
@@ -57,6 +57,10 @@ class Budget:
     timeout: float
     tokens: int
     prior_prompt: str
+
+
+def _none(instance: Instance) -> Sequence[str]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Suite:
         settings: what verdicts depend on besides the data, such as ``{"splitter": "punkt"}``.
             JSON-safe; a log cannot mix two values.
         cot_prompt: system prompt of the method ``cot``.
+        prescribed: the words that an instance demands; text quality is measured without them.
     """
 
     name: str
@@ -81,3 +86,4 @@ class Suite:
     verify: Callable[[Instance, str], bool]
     settings: Mapping[str, Any] = field(default_factory=dict)
     cot_prompt: str = COT_PROMPT
+    prescribed: Callable[[Instance], Sequence[str]] = _none

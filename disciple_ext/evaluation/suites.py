@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import UsageError
-from .collie import TASKS, TOKENIZER, load_instances, verify
+from .collie import TASKS, TOKENIZER, load_instances, prescribed_words, verify
 from .punkt import default_splitter
 from .puzzles import PUZZLES, verify_puzzle
 from .suite import Budget, Instance, Suite
@@ -39,6 +39,7 @@ def collie() -> Suite:
         instances=load_instances,
         verify=lambda i, text: verify(i.task, i.targets, text, splitter=splitter),
         settings={"splitter": splitter.name, "tokenizer": TOKENIZER},
+        prescribed=lambda i: prescribed_words(i.task, i.targets),
     )
 
 

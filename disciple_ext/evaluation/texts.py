@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ..errors import UsageError
 
-__all__ = ["Spans", "WordList", "outside", "prescribed_words"]
+__all__ = ["Spans", "WordList", "outside"]
 
 USUAL_PLACES = ("/usr/share/dict/american-english-large", "/usr/share/dict/words")
 
@@ -26,15 +26,6 @@ class _Part(Protocol):
 
 
 P = TypeVar("P", bound=_Part)
-
-
-def prescribed_words(task: str, targets: Any) -> tuple[str, ...]:
-    """The words that a COLLIE task demands (not those that it forbids)."""
-    if task == "sent_04":
-        return (targets,) if isinstance(targets, str) else tuple(targets)
-    if task in ("sent_02", "para_05"):
-        return tuple(targets[1])
-    return (targets,) if task == "para_01" else ()
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,10 @@ class CachedChat:
         # Runs side by side that ask one question: the first pays, the others wait for it.
         self._asking: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
+    def limited(self, tokens: int) -> CachedChat:
+        """The other chat with a limit, in front of the same store."""
+        return CachedChat(self._inner.limited(tokens), self._store)
+
     def quote(self, messages: Messages, *, retry: int) -> float | None:
         """Nothing for an answer that is there."""
         if self._store.get(digest(messages, retry, self.identity)) is not None:

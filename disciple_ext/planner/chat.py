@@ -100,6 +100,13 @@ class Chat(Protocol):
         """US dollars that a call may cost at most, or None where a price is unknown."""
         ...
 
+    def limited(self, tokens: int) -> Chat:
+        """The same model with answers of at most so many tokens, thinking included.
+
+        A smaller limit that it has already stays.
+        """
+        ...
+
     async def ask(self, messages: Messages, *, retry: int) -> Answer:
         """Answer a conversation.
 

@@ -59,6 +59,13 @@ class FollowerChat:
         self._temperature = temperature
         self._most = max_output_tokens
 
+    def limited(self, tokens: int) -> FollowerChat:
+        """The same follower with answers of at most so many tokens."""
+        most = min(tokens, self._most)
+        return FollowerChat(
+            self._follower, self._run, temperature=self._temperature, max_output_tokens=most
+        )
+
     def quote(self, messages: Messages, *, retry: int) -> float | None:
         """Nothing: it runs here."""
         return 0.0

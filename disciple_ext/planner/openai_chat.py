@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -98,6 +99,14 @@ class OpenAIChat:
         host = urlsplit(self.base_url or _SERVICE).hostname or ""
         new = host.endswith((".openai.com", ".azure.com"))
         return "max_completion_tokens" if new else "max_tokens"
+
+    def limited(self, tokens: int) -> OpenAIChat:
+        """The same model with answers of at most so many tokens, thinking included."""
+        chat = copy(self)
+        chat._most_output = min(tokens, self._most_output or tokens)
+        chat._parameters = {**self._parameters, self._limit_name(): chat._most_output}
+        chat.identity = {**self.identity, "parameters": chat._parameters}
+        return chat
 
     def quote(self, messages: Messages, *, retry: int) -> float | None:
         """US dollars that a call may cost at most, or None where the price is unknown.

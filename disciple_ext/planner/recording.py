@@ -35,6 +35,10 @@ class RecordingChat:
         self._inner = inner
         self._directory = Path(directory)
 
+    def limited(self, tokens: int) -> RecordingChat:
+        """The other chat with a limit, recorded likewise."""
+        return RecordingChat(self._inner.limited(tokens), self._directory)
+
     def quote(self, messages: Messages, *, retry: int) -> float | None:
         """What the other chat says."""
         return self._inner.quote(messages, retry=retry)
@@ -95,6 +99,10 @@ class ReplayChat:
         models = sorted({r["asked"]["model"] for r in self._recordings.values()})
         self.model = ",".join(models)
         self.identity: Mapping[str, Any] = {"replay": models}
+
+    def limited(self, tokens: int) -> ReplayChat:
+        """The same: what was said is on record."""
+        return self
 
     def quote(self, messages: Messages, *, retry: int) -> float | None:
         """Nothing."""

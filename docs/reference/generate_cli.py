@@ -27,6 +27,8 @@ COMMANDS = (
     "eval collie",
     "eval puzzles",
     "eval merge",
+    "eval scale",
+    "eval many",
     "judge",
     "report",
     "bench sandbox",

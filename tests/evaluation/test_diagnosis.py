@@ -13,8 +13,9 @@ import pytest
 from disciple_ext.errors import EvaluationError
 from disciple_ext.evaluation.diagnosis import confusion, messages, outcomes, weighted_confusion
 from disciple_ext.evaluation.judgements import read_judgements
-from disciple_ext.evaluation.log import Row, Sample
+from disciple_ext.evaluation.log import LogWriter, Row, Sample
 from disciple_ext.evaluation.metrics import nats_per_token
+from disciple_ext.evaluation.report.build import build
 from disciple_ext.evaluation.spending import spent
 
 
@@ -144,3 +145,27 @@ def test_a_line_that_is_no_verdict_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "judgements.jsonl").write_text(line + "\n")
     with pytest.raises(EvaluationError, match=r"judgements.jsonl:1 is no verdict"):
         read_judgements(tmp_path)
+
+
+def test_coherency_is_the_mean_of_the_scores_and_counts_what_has_none(tmp_path: Path) -> None:
+    verdicts = {"a/0": (4, "ok"), "a/1": (6, "ok"), "a/2": (None, "refusal"), "b/0": (8, "ok")}
+    verdicts["b/1"] = (None, "unparsable")
+    log = LogWriter(tmp_path)
+    for name in verdicts:
+        log.append(Row(name, name[0], "smc", 1, 0, 1.0))
+    log.close()
+    (tmp_path / "judgements.jsonl").write_text(
+        "".join(
+            json.dumps({"id": name, "method": "smc", "score": score, "kind": kind}) + "\n"
+            for name, (score, kind) in verdicts.items()
+        )
+    )
+    table = build([tmp_path]).table("coherency")
+    assert table is not None
+    # (4 + 6) / 2 = 5 and 8, and the mean over the two types is 6.5.
+    assert [(name, cell.value) for name, cell in table.column("smc")] == [
+        ("a", 5.0),
+        ("b", 8.0),
+        ("all", 6.5),
+    ]
+    assert "Of 5 verdicts 1 were refusals and 1 could not be read" in table.what

@@ -58,6 +58,6 @@ def test_counterparts() -> None:
         "Llama-3.1-8B",
     )
     assert counterpart("mcts", "expert", "embedded") is None
-    for method in ("smc", "is", "rs", "follower", "beam", "planner", "cot"):
+    for method in ("smc", "is", "rs", "follower", "beam", "planner", "cot", "reasoning"):
         key = counterpart(method, "expert", "embedded")
         assert key is not None and published("pass_at_1", key), method

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import EvaluationError, UsageError
+from disciple_ext.evaluation.collie import prescribed_words
 from disciple_ext.evaluation.log import LogWriter, Row, Sample
 from disciple_ext.evaluation.quality import drawn_answer, measure, unselected
 from disciple_ext.evaluation.scoring import score_texts
-from disciple_ext.evaluation.texts import Spans, WordList, outside, prescribed_words
+from disciple_ext.evaluation.texts import Spans, WordList, outside
 from disciple_ext.model.requests import Draw, Drawn, Request, Score, Tokens
 from disciple_ext.model.vocabulary import Vocabulary
 

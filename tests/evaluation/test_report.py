@@ -22,7 +22,7 @@ from disciple_ext.evaluation.report.figures import FIGURES, draw
 from disciple_ext.evaluation.report.page import render_page
 from disciple_ext.evaluation.report.text import render_markdown
 
-from .logs import EVIL, METHODS, write_log
+from .logs import EVIL, METHODS, TASKS, write_log
 
 Raw = dict[str, Any]
 
@@ -85,6 +85,8 @@ def uniform(rows: Iterable[Raw], value: Callable[[Raw], float]) -> float:
 def again(key: str, row: str, column: str, raws: list[Raw]) -> float | None:
     """A cell's value from its lines; None for one that is a part of a larger run."""
     k = int(column[2:]) if re.fullmatch(r"[kn]=\d+", column) else 0
+    if key == "followers":
+        return 1000.0 if column == "million parameters" else uniform(raws, valid)
     if key == "pass_at_1":
         if column == "instances":
             return len({raw["id"] for raw in raws})
@@ -163,7 +165,7 @@ def test_every_number_follows_from_the_lines_it_names(logs: list[Path]) -> None:
                 if not isinstance(cell["value"], int | float):
                     continue
                 if "published" in cell:
-                    assert "tab:" in cell["published"] or "Token" in cell["published"]
+                    assert re.search("tab:|Token|model card", cell["published"])
                     continue
                 source = data["sources"][cell["source"]]
                 raws = [found[log][n] for log, ranges in source.items() for n in numbers(ranges)]
@@ -210,6 +212,21 @@ def test_a_budget_is_left_out_unless_all_of_a_level_has_it(logs: list[Path]) -> 
     assert table is not None
     values = {name: [cell.value for cell in cells] for name, cells in table.rows}
     assert values["smc, sentences"][:2] == [None, None], "one of six instances ran with n = 2"
+
+
+def test_a_suite_of_ones_own_has_every_table_and_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    log = write_log(tmp_path / "own")
+    for name in ("results.jsonl", "judgements.jsonl"):
+        text = (log / name).read_text()
+        for task in TASKS:
+            text = text.replace(task, f"own_{task[-2:]}")
+        (log / name).write_text(text)
+    report = build([log])
+    table = report.table("budget")
+    assert table is not None
+    assert {name.rpartition(", ")[2] for name, _ in table.rows} == {"all"}
+    assert {name for name, (_, figure) in FIGURES.items() if figure(report) is None} == set()
 
 
 class Page(HTMLParser):
@@ -288,7 +305,7 @@ def test_a_figure_without_numbers_is_left_out(logs: list[Path], tmp_path: Path) 
     report = build([tmp_path / "bare"])
     assert report.table("coherency") is None and report.table("cost") is None
     missing = {name for name, (_, figure) in FIGURES.items() if figure(report) is None}
-    assert missing == {"coherency", "cost"}
+    assert missing == {"coherency", "cost", "followers"}
 
 
 def test_the_markdown_has_every_table_and_the_lines(logs: list[Path]) -> None:
@@ -327,6 +344,36 @@ def test_the_command(logs: list[Path], tmp_path: Path, capsys: pytest.CaptureFix
     assert set(data) == {"pass_at_1", "instances", "errors", "seconds", "report"}
     assert [s["name"] for s in data["report"]["series"]] == list(METHODS)
     assert cli.run(["report", first, second, "--methods"]) == 2
+    assert "--methods takes a single log" in capsys.readouterr().err
+
+
+def test_no_option_of_the_command_is_ignored(
+    logs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, text = str(logs[0]), tmp_path / "r.md"
+    written = ["--markdown", str(text), "--inspect", str(tmp_path / "inspect")]
+    assert cli.run(["report", first, "--methods", *written, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [standing["method"] for standing in shown] == list(METHODS)
+    assert text.exists() and len(list((tmp_path / "inspect").iterdir())) == 3
+    for wrong, message in (
+        (["--methods", "--quality"], "choose --methods or --quality"),
+        (["--method", "smc"], "--method goes with --quality"),
+        (["--words", first], "--words goes with --quality"),
+        (["--data", first, "--markdown", str(text)], "--data goes with --inspect or --quality"),
+        ([str(logs[1]), "--quality"], "--quality takes a single log"),
+    ):
+        assert cli.run(["report", first, *wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_directory_of_logs_stands_for_them(
+    logs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [log.label for log in build(logs[:1]).logs] == ["n4"]
+    (tree,) = {log.parent for log in logs}
+    assert {log.label for log in build([tree]).logs} >= {"n4", "n2 <b>$"}
+    assert cli.run(["report", str(tree), "--methods"]) == 2
     assert "--methods takes a single log" in capsys.readouterr().err
 
 

@@ -61,6 +61,33 @@ def test_chain_of_thought_answers_in_tags(endpoint: Any, tmp_path: Path) -> None
     assert found == [("hello", True, "ended"), *[("", False, "no_answer")] * 2]
 
 
+def test_the_planner_alone_has_the_baselines_limit_and_thoughts_have_none(
+    endpoint: Any, tmp_path: Path
+) -> None:
+    endpoint.script(*[endpoint.plain("<answer>hello</answer>")] * 5)
+    run(tmp_path / "a", "planner", "cot", "reasoning", "reasoning:tokens=70")
+    run(tmp_path / "b", "planner", planner=openai(max_output_tokens=3))
+    sent = [request["body"].get("max_tokens") for request in endpoint.requests]
+    assert sent == [SUITE.budgets["say"].tokens, None, 25_000, 70, 3]
+
+
+def test_thoughts_that_leave_no_room_for_an_answer_are_an_error(
+    endpoint: Any, tmp_path: Path
+) -> None:
+    thoughts = endpoint.plain(None, finish="length", reasoning_content="Let me see")
+    endpoint.script(thoughts, endpoint.plain("<think>Let me", finish="length"))
+    rows = run(tmp_path / "a", "planner", limit=2)
+    for row in rows:
+        assert row.error is not None and "with the method 'reasoning'" in row.error["message"]
+        assert row.cost == pytest.approx(CALL) and row.usage["planner_output"] == 20
+    said = endpoint.plain("\n<think>No <answer>ha</answer></think>\n\nhello")
+    endpoint.script(said, said, thoughts)
+    reasoned, told, cut = run(tmp_path / "b", "reasoning", "cot", "reasoning:tokens=9")
+    assert reasoned.samples[0].text == "hello" and reasoned.pass_at_1 == 1.0
+    assert told.samples[0].finish_reason == "no_answer", "what is in its thoughts is no answer"
+    assert cut.samples[0].finish_reason == "no_answer", "the limit was a model's that thinks"
+
+
 def test_several_answers_and_a_refusal(endpoint: Any, tmp_path: Path) -> None:
     endpoint.script(endpoint.plain("hello"), endpoint.plain(None, refusal="I will not"))
     (row,) = run(tmp_path, "planner:samples=2")
@@ -86,8 +113,9 @@ def test_answers_on_record_are_given_again(endpoint: Any, tmp_path: Path) -> Non
 
 
 def test_money_ends_the_evaluation_and_more_goes_on(endpoint: Any, tmp_path: Path) -> None:
-    planner = openai(max_output_tokens=20)
-    quote = planner.chat.quote([{"role": "user", "content": "Say hello, 0."}], retry=0)
+    planner = openai()
+    chat = planner.chat.limited(SUITE.budgets["say"].tokens)
+    quote = chat.quote([{"role": "user", "content": "Say hello, 0."}], retry=0)
     assert quote is not None
     endpoint.script(*[endpoint.plain("hello")] * 3)
     with pytest.raises(LimitExceeded, match="may cost"):
@@ -102,6 +130,8 @@ def test_a_planner_without_a_chat_is_told_so(tmp_path: Path) -> None:
         run(tmp_path, "cot", planner="expert")
     with pytest.raises(UsageError, match="samples must be at least 1"):
         run(tmp_path, "planner:samples=0")
+    with pytest.raises(UsageError, match="samples must be at least 1, a whole number, not 1.5"):
+        run(tmp_path, "planner:samples=1.5")
     with pytest.raises(UsageError, match="equal tokens are the follower's"):
         run(tmp_path, "is", "planner", equal_tokens=True)
 

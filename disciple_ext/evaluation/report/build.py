@@ -8,6 +8,7 @@ from pathlib import Path
 from ..published import LEVEL_TABLES, paper
 from .costs import cost_table, runs_table, tokens_table
 from .failures import confusion_tables, messages_table, retries_table
+from .followers import followers_table
 from .series import read_series
 from .tables import Cell, Report, Table
 from .validity import (
@@ -35,6 +36,7 @@ def build(directories: Sequence[str | Path]) -> Report:
     tables = [
         runs_table(series),
         pass_at_1_table(series),
+        followers_table(series),
         pass_at_k_table(series),
         budget_table(series),
         coherency_table(series),

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..metrics import LEVELS
-from ..published import FOLLOWERS, paper
-from .svg import COLOURS, canvas, inline, style
+from .svg import COLOURS, canvas, inline, log_x, style
 from .tables import Cell, Report
 
 __all__ = ["FIGURES", "draw"]
@@ -42,7 +41,7 @@ def _by_method(report: Report, key: str, title: str) -> Any:
     for i, name in enumerate(names):
         cells = dict(table.column(name))
         drawn = [(k + i * width, cells[v]) for k, v in enumerate(levels) if _number(cells[v])]
-        if name.startswith("paper:"):
+        if _paper(name):
             places = [x for x, _ in drawn]
             axes.plot(places, [c.value for _, c in drawn], "D", color=_grey(i), label=name)
         else:
@@ -59,7 +58,7 @@ def _budget(report: Report) -> Any:
     if table is None:
         return None
     budgets = [int(head.removeprefix("n=")) for head in table.columns]
-    levels = [v for v in LEVELS if any(name.endswith(f", {v}") for name, _ in table.rows)]
+    levels = [v for v in _OVERALL if any(name.endswith(f", {v}") for name, _ in table.rows)]
     figure, panels = canvas("Pass@1 against budget", len(levels))
     for axes, level in zip(panels, levels, strict=True):
         for name, cells in table.rows:
@@ -78,7 +77,7 @@ def _budget(report: Report) -> Any:
                     alpha=0.15,
                     linewidth=0,
                 )
-        axes.set_xscale("log", base=2)
+        log_x(axes, base=2)
         axes.set_ylim(0, 1.02)
         axes.set_title(level)
         axes.set_xlabel("samples")
@@ -88,43 +87,58 @@ def _budget(report: Report) -> Any:
 
 
 def _followers(report: Report) -> Any:
-    """Pass@1 by follower: ours in full colour, the paper's four pale, a colour for each method.
-
-    Of several logs with one follower the last counts.
-    """
-    table = report.table("pass_at_1")
-    assert table is not None, "every report has it"
-    levels = [v for v in LEVELS if v != "puzzles" and v in dict(table.rows)]
-    if not levels:
+    """Pass@1 by size: a colour for each method, a mark for each family, the paper's hollow."""
+    table = report.table("followers")
+    if table is None:
         return None
-    ours = list(dict.fromkeys(s.log.follower for s in report.series))
-    methods = {"smc": "SMC", "is": "Importance", "rs": "Rejection", "follower": "Standard"}
-    figure, panels = canvas("Pass@1 by follower", len(levels), height=3.8)
+    levels = [v for v in LEVELS if any(_number(c) for n, c in table.column(v) if not _paper(n))]
+    levels = levels or ["all"]
+    figure, panels = canvas("Pass@1 by follower size and family", len(levels), height=3.8)
+    methods = list(dict.fromkeys(name.rpartition(", ")[0] for name, _ in table.rows))
+    families = list(dict.fromkeys(cells[0].text for _, cells in table.rows))
     for axes, level in zip(panels, levels, strict=True):
-        results = paper()["tables"][f"collie_{level}"]["rows"]
-        for i, (method, sampling) in enumerate(methods.items()):
-            theirs = {
-                row["model"]: row["pass_at_1"][level]
-                for row in results
-                if row["sampling"] == sampling and row["method"] in ("DisCIPL", "Follower-only")
-            }
-            x = [k + 0.2 * i for k in range(len(FOLLOWERS))]
-            y = [theirs[model] for model in FOLLOWERS]
-            axes.bar(x, y, 0.2, color=COLOURS[i], alpha=0.4)
-            mine = {s.log.follower: s for s in report.series if s.method == method}.values()
-            drawn = [
-                (len(FOLLOWERS) + ours.index(s.log.follower) + 0.2 * i, cell)
-                for s in mine
-                if _number(cell := dict(table.column(s.name)).get(level, Cell()))
-            ]
-            _bars(axes, drawn, 0.2, method, i)
-        labels = [f"{name} (paper)" for name in FOLLOWERS] + [name.split("/")[-1] for name in ours]
-        axes.set_xticks([k + 0.3 for k in range(len(labels))], labels, rotation=45, ha="right")
-        axes.set_ylim(0, 1.02)
+        place = table.columns.index(level)
+        for method in methods:
+            for family in families:
+                points = [
+                    (float(cells[1].value or 0), cells[place])
+                    for name, cells in table.rows
+                    if name.rpartition(", ")[0] == method and cells[0].text == family
+                ]
+                known = [(x, cell) for x, cell in points if _number(cell)]
+                look = _look(methods.index(method), families.index(family), _paper(method))
+                axes.plot([x for x, _ in known], [c.value for _, c in known], **look)
+                for x, c in known:
+                    if c.low is not None:
+                        axes.plot([x, x], [c.low, c.high], color=look["color"], linewidth=1)
+        log_x(axes)
+        axes.set_ylim(-0.02, 1.02)
         axes.set_title(level)
+        axes.set_xlabel("million parameters")
+    for i, method in enumerate(methods):
+        panels[0].plot([], [], **_look(i, 0, _paper(method)) | {"marker": ""}, label=method)
+    for k, family in enumerate(families):
+        panels[0].plot([], [], _MARKS[k % len(_MARKS)], color="#8c8c8c", label=family)
     panels[0].set_ylabel("Pass@1")
-    _legend(figure, panels[0], 4)
+    _legend(figure, panels[0], 3)
     return figure
+
+
+_MARKS = "osD^vP*"
+
+
+def _paper(name: str) -> bool:
+    return name.startswith("paper:")
+
+
+def _look(method: int, family: int, published: bool) -> dict[str, Any]:
+    return {
+        "color": COLOURS[method % len(COLOURS)],
+        "marker": _MARKS[family % len(_MARKS)],
+        "linestyle": ":" if published else "-",
+        "fillstyle": "none" if published else "full",
+        "linewidth": 1,
+    }
 
 
 def _coherency(report: Report) -> Any:
@@ -139,7 +153,7 @@ def _coherency(report: Report) -> Any:
             x = dict(valid.column(name)).get(level, Cell())
             y = dict(fluent.column(name)).get(level, Cell())
             if _number(x) and _number(y):
-                published = name.startswith("paper:")
+                published = _paper(name)
                 colour = _grey(i) if published else COLOURS[i % len(COLOURS)]
                 mark = "D" if published else "o"
                 axes.plot(x.value, y.value, mark, color=colour, label=name)
@@ -228,9 +242,9 @@ def _cost(report: Report) -> Any:
         return None
     figure, (axes,) = canvas("Cost", height=1 + 0.22 * len(cells))
     for k, (name, cell) in enumerate(cells):
-        axes.barh(k, cell.value, color=COLOURS[7 if name.startswith("paper:") else 0])
+        axes.barh(k, cell.value, color=COLOURS[7 if _paper(name) else 0])
     axes.set_yticks(range(len(cells)), [name for name, _ in cells])
-    axes.set_xscale("log")
+    log_x(axes)
     axes.invert_yaxis()
     axes.set_xlabel("US dollars for 100 tasks")
     return figure
@@ -238,7 +252,7 @@ def _cost(report: Report) -> Any:
 
 FIGURES: dict[str, tuple[str, Callable[[Report], Any]]] = {
     "pass_at_1": ("pass_at_1", _pass_at_1),
-    "followers": ("pass_at_1", _followers),
+    "followers": ("followers", _followers),
     "budget": ("budget", _budget),
     "coherency": ("coherency", _coherency),
     "confusion": ("confusion", _confusion),

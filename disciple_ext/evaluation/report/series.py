@@ -9,9 +9,10 @@ from typing import Any
 
 from ...errors import EvaluationError, UsageError
 from ..judgements import Judgement, read_judgements
-from ..log import Row, read_lines, read_run
+from ..log import RESULTS, Row, read_lines, read_run
+from ..model_size import ModelSize, named_size
 
-__all__ = ["Line", "Log", "Series", "read_series"]
+__all__ = ["Line", "Log", "Series", "logs_in", "read_series"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,19 @@ class Log:
         return str(self.run.get("follower", "?"))
 
     @property
+    def suite(self) -> str:
+        """The suite's name; older logs are COLLIE's."""
+        return str(self.run.get("suite", "collie"))
+
+    @property
+    def model(self) -> ModelSize:
+        """The follower's size and family; what its name says where the log does not."""
+        known = self.run.get("model")
+        if not isinstance(known, Mapping):
+            return named_size(self.follower)
+        return ModelSize(known.get("parameters"), known.get("family"))
+
+    @property
     def planner(self) -> str:
         """The planner's name, or ``?`` where the log does not say."""
         return str(self.run.get("planner", "?"))
@@ -80,22 +94,31 @@ class Series:
 def read_series(directories: Sequence[str | Path]) -> list[Series]:
     """Read logs: series by log, then by method in the order of their first runs.
 
+    A directory that holds no log but directories that do stands for these.
+
     Raises:
         UsageError: no directory, or one of them twice.
         EvaluationError: a log cannot be read, or has no run.
     """
-    labels = _labels([Path(directory) for directory in directories])
+    places = [place for directory in directories for place in logs_in(directory)]
     found = []
-    for label, directory in zip(labels, directories, strict=True):
-        log = Log(label, Path(directory).as_posix(), read_run(directory) or {})
-        lines = _lines(label, Path(directory))
+    for label, directory in zip(_labels(places), places, strict=True):
+        log = Log(label, directory.as_posix(), read_run(directory) or {})
+        lines = _lines(label, directory)
         if not lines:
             raise EvaluationError(f"the log in {directory} has no run yet")
         for method in dict.fromkeys(line.row.method for line in lines):
-            name = method if len(labels) == 1 else f"{method} ({label})"
+            name = method if len(places) == 1 else f"{method} ({label})"
             mine = tuple(line for line in lines if line.row.method == method)
             found.append(Series(name, method, log, mine))
     return found
+
+
+def logs_in(directory: str | Path) -> list[Path]:
+    """The directory itself, or the directories in it with logs where it has none of its own."""
+    place = Path(directory)
+    inside = [] if (place / RESULTS).exists() else sorted(place.glob(f"*/{RESULTS}"))
+    return [path.parent for path in inside] or [place]
 
 
 def _lines(label: str, directory: Path) -> list[Line]:

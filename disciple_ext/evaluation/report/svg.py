@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import UsageError
 
-__all__ = ["COLOURS", "canvas", "inline", "style"]
+__all__ = ["COLOURS", "canvas", "inline", "log_x", "style"]
 
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#8c8c8c")
 """Readable on white and on black."""
@@ -45,6 +45,17 @@ def canvas(title: str, panels: int = 1, height: float = 3.2) -> tuple[Any, list[
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def log_x(axes: Any, base: int = 10) -> None:
+    """A logarithmic axis whose numbers are plain: matplotlib's own are mathematics, or too many."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log", base=base)
+    if base == 10:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.15g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def inline(figure: Any) -> str:

@@ -162,6 +162,8 @@ def budget_table(series: Sequence[Series]) -> Table | None:
     fixed = {x.row.n for s in series if s.method not in INDEPENDENT for x in s.lines}
     budgets = sorted(fixed | powers)
     several = len({s.log.follower for s in series}) > 1
+    levels = {_level(line.row.task) for s in series for line in s.lines}
+    shown = [level for level in LEVELS if level in levels] or ["all"]  # a suite of one's own
     rows: list[tuple[str, tuple[Cell, ...]]] = []
     run = set(powers)  # subsampled at powers of two; elsewhere only beside a method that ran there
     for (method, follower, _), members in groups.items():
@@ -170,7 +172,7 @@ def budget_table(series: Sequence[Series]) -> Table | None:
         run |= {n for n in budgets if found[n] and method not in INDEPENDENT}
         rows += [
             (f"{name}, {level}", tuple(found[n].get(level, Cell()) for n in budgets))
-            for level in LEVELS
+            for level in shown
             if any(level in cells for cells in found.values())
         ]
     columns = [
@@ -214,4 +216,4 @@ def _at_budget(members: Sequence[Series], n: int) -> list[tuple[Line, float]]:
 
 
 def _level(task: str) -> str:
-    return next((level for level, tasks in LEVELS.items() if task in tasks), task)
+    return next((level for level, tasks in LEVELS.items() if task in tasks), "all")

@@ -1,0 +1,48 @@
+"""How large a follower's model is, and of which family."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ModelSize", "named_size", "size_of"]
+
+_UNITS = {"M": 1e6, "B": 1e9, "T": 1e12}
+_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([MBT])(?![a-z0-9])", re.IGNORECASE)
+_FAMILY = re.compile(r"(?:meta-)?([a-z]+\d*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """A model's size and family.
+
+    Attributes:
+        parameters: how many numbers were learned, shared ones once; None where nobody knows.
+        family: name of the architecture, such as ``llama`` or ``qwen3``; None where nobody knows.
+    """
+
+    parameters: int | None
+    family: str | None
+
+
+def size_of(follower: Any) -> ModelSize:
+    """Size and family of a loaded follower: its model's own, else what its name says."""
+    model: Any = getattr(getattr(follower, "backend", None), "model", None)
+    named = named_size(str(getattr(follower, "name", "")))
+    if model is None or not hasattr(model, "parameters"):
+        return named
+    family = getattr(getattr(model, "config", None), "model_type", None)
+    # torch gives a tensor that two layers share (tied embeddings) once.
+    return ModelSize(sum(p.numel() for p in model.parameters()), family or named.family)
+
+
+def named_size(name: str) -> ModelSize:
+    """What a name such as ``hf:Qwen/Qwen3-1.7B`` says: here 1.7 thousand millions, ``qwen3``."""
+    last = name.rstrip("/").split("/")[-1].partition(":")[2] or name.rstrip("/").split("/")[-1]
+    found = _SIZE.search(last)
+    if found is None:
+        return ModelSize(None, None)
+    family = _FAMILY.match(last)
+    parameters = round(float(found[1]) * _UNITS[found[2].upper()])
+    return ModelSize(parameters, family[1].lower() if family else None)
