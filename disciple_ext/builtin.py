@@ -114,7 +114,7 @@ def _no_argument(name: str, argument: str) -> None:
 
 @hookimpl
 def register_suites() -> dict[str, Callable[[], Any]]:
-    """COLLIE, and the paper's PUZZLES."""
+    """COLLIE, its tasks on words in instances of our own, and the paper's PUZZLES."""
 
     def collie() -> Any:
         from .evaluation.suites import collie as made
@@ -126,4 +126,9 @@ def register_suites() -> dict[str, Callable[[], Any]]:
 
         return made()
 
-    return {"collie": collie, "puzzles": puzzles}
+    def words() -> Any:
+        from .evaluation.suites import words as made
+
+        return made()
+
+    return {"collie": collie, "puzzles": puzzles, "words": words}

@@ -26,7 +26,7 @@ from .errors import (
 )
 from .model.base import BaseModel
 from .model.context import FollowerContext
-from .model.requests import Draw, Follower, Request, Score
+from .model.requests import Draw, Follower, NextBytes, Request, Score
 from .model.stream import Stream
 from .program import Program
 from .result import Particle, Result, Usage
@@ -161,6 +161,7 @@ async def _finished(particle: Any, run: Run) -> Particle:
         reason=getattr(particle, "reason", ""),
         tokens=getattr(getattr(particle, "context", None), "token_count", 0),
         log_prob=getattr(particle, "log_prior", None),
+        lost_mass=getattr(particle, "lost_mass", 0.0),
     )
 
 
@@ -353,6 +354,8 @@ class _Metered:
             self.tokens += 1
         elif isinstance(request, Score):
             self.tokens += len(request.tokens)
+        elif isinstance(request, NextBytes):
+            self.tokens += not request.begun
         return await self._follower.ask(request)
 
 

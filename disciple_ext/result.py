@@ -32,6 +32,9 @@ class Particle:
         tokens: tokens of text drawn or forced.
         log_prob: natural log-probability of the text under the follower's prior prompt, end of
             text not counted, or None where it was not recorded.
+        lost_mass: the share of the text's probability that the weight may lack (linear, in
+            [0, 1]), because ways to cut characters into tokens were left out; 0 for text that
+            was drawn by tokens.
     """
 
     text: str
@@ -42,6 +45,7 @@ class Particle:
     reason: str
     tokens: int
     log_prob: float | None = None
+    lost_mass: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,12 @@ class Result:
     def passed(self) -> bool:
         """True where the answer passed every check there was (and there is an answer)."""
         return self.text is not None and self.check is not False and self.verified is not False
+
+    @property
+    def lost_mass(self) -> float:
+        """The largest lost mass of a particle that is alive: a bound for weights and evidence."""
+        alive = (p.lost_mass for p in self.particles if p.log_weight > -math.inf)
+        return max(alive, default=0.0)
 
     @property
     def best(self) -> Particle | None:

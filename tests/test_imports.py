@@ -25,6 +25,7 @@ LAYERS = {
     "task": 1,
     "evaluation.suite": 1,
     "evaluation.verdict": 1,
+    "evaluation.word_examples": 1,
     "trace.events": 1,  # records only: what samplers say and observers hear
     "follower": 2,
     "planner": 2,
@@ -36,6 +37,7 @@ LAYERS = {
     "evaluation.punkt": 2,
     "evaluation.puzzles": 2,
     "evaluation.suites": 2,
+    "evaluation.words": 2,
     "contracts": 2,  # what plugins must keep to
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
@@ -61,6 +63,7 @@ SIDEWAYS = {
     ("evaluation.suites", "evaluation.collie"),
     ("evaluation.suites", "evaluation.punkt"),
     ("evaluation.suites", "evaluation.puzzles"),
+    ("evaluation.suites", "evaluation.words"),
     ("hookspecs", "task"),
     ("hookspecs", "program"),
     ("hookspecs", "result"),

@@ -16,7 +16,10 @@ from .progress import hush
 if TYPE_CHECKING:
     from ..evaluation.log import Row
 
-__all__ = ["EXAMPLES", "MERGE_EXAMPLES", "add_suite", "app", "merge", "names", "suite"]
+__all__ = [
+    *("CONVERT_EXAMPLES", "EXAMPLES", "MERGE_EXAMPLES", "add_suite", "app", "convert", "merge"),
+    *("names", "suite"),
+]
 
 EXAMPLES = (
     "disciple eval collie --method smc,follower --limit 10 --out runs/first",
@@ -27,9 +30,11 @@ EXAMPLES = (
     "disciple eval collie --planner openai:gpt-4o --examples reference --out runs/gpt-reference",
     "disciple eval collie --planner replay:answers --out runs/again",
     "disciple eval puzzles --method smc,follower,beam --out runs/puzzles",
+    "disciple eval words --method is --out runs/words",
     "disciple eval puzzles --method planner,cot --planner openai:gpt-4o --out runs/alone",
     "disciple eval collie --method smc --shard 1/2 --out runs/part-1",
 )
+CONVERT_EXAMPLES = ("disciple eval convert all_data.dill collie",)
 MERGE_EXAMPLES = ("disciple eval merge runs/whole runs/part-1 runs/part-2",)
 
 app = typer.Typer(
@@ -75,7 +80,9 @@ def suite(
     n: Annotated[
         int | None,
         typer.Option(
-            "-n", "--particles", help="Samples; default 32, for paragraphs 8, for puzzles 16."
+            "-n",
+            "--particles",
+            help="Samples; default 32, for paragraphs and words 8, for puzzles 16.",
         ),
     ] = None,
     follower: Annotated[
@@ -158,6 +165,7 @@ def add_suite(name: str) -> None:
 
 add_suite("collie")
 add_suite("puzzles")
+add_suite("words")
 
 
 @app.command("merge", epilog=examples(*MERGE_EXAMPLES))
@@ -169,6 +177,18 @@ def merge(
     from ..evaluation.merge import merge as merged
 
     note(f"{out}: {len(merged(out, directories))} rows")
+
+
+@app.command("convert", epilog=examples(*CONVERT_EXAMPLES))
+def convert(
+    file: Annotated[Path, typer.Argument(help="COLLIE's all_data.dill.")],
+    out: Annotated[Path, typer.Argument(help="Directory of the files to write.")],
+) -> None:
+    """COLLIE's own data file to the JSON lines that --data reads; nothing in it runs."""
+    from ..evaluation.convert import convert as converted
+
+    for part, count in converted(file, out).items():
+        note(f"{part}: {count} instances")
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:

@@ -1,4 +1,6 @@
-"""COLLIE: its instances, and the ground truth of the nine task types that the paper uses.
+"""COLLIE: its instances, and the ground truth of its task types.
+
+The paper uses nine of them; those of words and passages are here, too.
 
 COLLIE-v1 is by Yao et al. (2024), github.com/princeton-nlp/Collie. `verify` is written from its
 specification and gives the verdict of the official checker (``collie-bench`` 0.1.0 under
@@ -17,6 +19,11 @@ para_02     [3, "be", "this", "is"]                     3 sentences, none of the
 para_03     [4, 12, 20]                                 4 sentences of 12 to 20 words
 para_04     [3, 21]                                     3 sentences or more, of 21 words or more
 para_05     [3, ["convention", "president", "Ohio"]]    3 sentences, with these last words
+word_01     12                                          12 characters or more
+word_02     [13, ["e", "a", "o"]]                       13 characters, the 4th, 8th, 11th given
+word_03     [9, "c"]                                    9 characters, the last one given
+pass_01     [["It was so.", "He left."], 2]             2 paragraphs, with these last sentences,
+                                                        and of 2 sentences or more each
 ==========  ==========================================  ===================================
 """
 
@@ -24,7 +31,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +40,10 @@ from disciple_ext.evaluation.punkt import Splitter, default_splitter
 from disciple_ext.evaluation.suite import Instance
 from disciple_ext.model import units
 
-__all__ = ["TASKS", "TOKENIZER", "load_instances", "prescribed_words", "verify"]
+__all__ = [
+    *("ALL_TASKS", "TASKS", "TOKENIZER", "WORD_TASKS", "load_instances", "prescribed_words"),
+    "verify",
+]
 
 TOKENIZER = "nltk-3.8-rules"
 """The name of the word rules, for evaluation logs."""
@@ -42,9 +52,8 @@ _FILE = "wiki.jsonl"
 _HOW_TO_GET = (
     f"Set DISCIPLE_COLLIE to a directory that holds {_FILE}, or to such a file: one JSON object a "
     "line with id, task (sent_01 ... para_05), corpus, prompt, targets and example. The data is "
-    "COLLIE-v1 (data/all_data.dill of github.com/princeton-nlp/Collie; the tasks are its keys "
-    "wiki_c04, c05, c06a, c07 and c08 to c12, in this order). A dill file runs code when it is "
-    "loaded: convert it once, in a place that you trust."
+    "COLLIE-v1 (data/all_data.dill of github.com/princeton-nlp/Collie); 'disciple eval "
+    "convert all_data.dill OUT' makes such files of it, and runs nothing that is in it."
 )
 
 
@@ -59,6 +68,15 @@ class _Text:
 
     def words(self, part: str) -> list[str]:
         return [word for s in self._cut(part) for word in units.words(s)]
+
+    @property
+    def characters(self) -> list[str]:
+        return [char.strip().strip(".") for char in self.text]
+
+    @property
+    def sentences_by_paragraph(self) -> list[list[str]]:
+        paragraphs = [p.strip().strip(".") for p in self.text.split("\n\n")]
+        return [[s.strip().strip(".") for s in self._cut(p)] for p in paragraphs]
 
     @property
     def all_words(self) -> list[str]:
@@ -120,6 +138,27 @@ def _para_05(text: _Text, targets: Any) -> bool:
     return len(text.sentences) == count and _same_words(last, wanted)
 
 
+def _word_01(text: _Text, targets: Any) -> bool:
+    return bool(len(text.text) >= targets)
+
+
+def _word_02(text: _Text, targets: Any) -> bool:
+    (count, wanted), chars = targets, text.characters
+    placed = [chars[i] if i < len(chars) else None for i in (3, 7, 10)]
+    return len(chars) == count and _same_words(placed, wanted)
+
+
+def _word_03(text: _Text, targets: Any) -> bool:
+    (count, last), chars = targets, text.characters
+    return len(chars) == count and _same_words(chars[-1:], [last])
+
+
+def _pass_01(text: _Text, targets: Any) -> bool:
+    (wanted, least), parts = targets, text.sentences_by_paragraph
+    last = [part[-1] if part else None for part in parts]
+    return _same_words(last, wanted) and all(len(part) >= least for part in parts)
+
+
 def _same_words(words: Sequence[str | None], wanted: Sequence[str]) -> bool:
     """Whether two lists hold the same words; lists of unequal length never do."""
     return len(words) == len(wanted) and all(
@@ -128,7 +167,7 @@ def _same_words(words: Sequence[str | None], wanted: Sequence[str]) -> bool:
     )
 
 
-_CHECKS: Mapping[str, Callable[[_Text, Any], bool]] = {
+_CHECKS: dict[str, Callable[[_Text, Any], bool]] = {
     "sent_01": _sent_01,
     "sent_02": _sent_02,
     "sent_03": _sent_03,
@@ -141,14 +180,21 @@ _CHECKS: Mapping[str, Callable[[_Text, Any], bool]] = {
 }
 
 TASKS = tuple(_CHECKS)
-"""The nine task types, in the paper's order."""
+"""The nine task types of the paper, in its order."""
+
+WORD_TASKS = ("word_01", "word_02", "word_03")
+"""COLLIE's c01 to c03, on words."""
+
+_CHECKS.update(word_01=_word_01, word_02=_word_02, word_03=_word_03, pass_01=_pass_01)
+ALL_TASKS = tuple(_CHECKS)
+"""The nine of the paper, those on words, and COLLIE's c14, on passages."""
 
 
 def verify(task: str, targets: Any, text: str, *, splitter: Splitter | None = None) -> bool:
     """Tell whether a text meets a COLLIE constraint, as the official checker does.
 
     Args:
-        task: one of `TASKS`.
+        task: one of `ALL_TASKS`.
         targets: the instance's targets, in the form of the module's table.
         text: the whole text; nothing is trimmed.
         splitter: how to find sentences; by default trained Punkt where its parameters are found.
@@ -160,7 +206,7 @@ def verify(task: str, targets: Any, text: str, *, splitter: Splitter | None = No
         EvaluationError: an unknown task, or targets of another form.
     """
     if task not in _CHECKS:
-        raise EvaluationError(f"Unknown COLLIE task {task!r}. Choose from: {', '.join(TASKS)}.")
+        raise EvaluationError(f"Unknown COLLIE task {task!r}. Choose from: {', '.join(_CHECKS)}.")
     try:
         return _CHECKS[task](_Text(text, splitter or default_splitter()), targets)
     except (TypeError, ValueError) as error:
@@ -215,6 +261,6 @@ def _instance(line: str, where: str) -> Instance:
         ) from error
     if instance.task not in _CHECKS:
         raise EvaluationError(
-            f"{where} has the unknown task {instance.task!r}. Choose from: {', '.join(TASKS)}."
+            f"{where} has the unknown task {instance.task!r}. Choose from: {', '.join(_CHECKS)}."
         )
     return instance

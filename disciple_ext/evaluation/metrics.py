@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .collie import TASKS
+from .collie import TASKS, WORD_TASKS
 from .log import Row
 from .puzzles import PUZZLES
 
@@ -16,12 +16,13 @@ __all__ = [
     *("sample_weights", "summarise"),
 ]
 
-ORDER = (*TASKS, *PUZZLES)
-"""The paper's task types, in its order."""
+ORDER = (*TASKS, *WORD_TASKS, "pass_01", *PUZZLES)
+"""The task types: the paper's in its order, with COLLIE's other ones before the puzzles."""
 
 LEVELS = {
     "sentences": tuple(task for task in TASKS if task.startswith("sent_")),
     "paragraphs": tuple(task for task in TASKS if task.startswith("para_")),
+    "words": WORD_TASKS,
     "puzzles": tuple(PUZZLES),
 }
 

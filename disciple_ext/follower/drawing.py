@@ -16,10 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from ..model.trie import TrieNode
 from ..model.vocabulary import TokenMask
 
-__all__ = ["Distributions", "MaskCache", "Query", "Row", "draw", "log_mass", "log_prob"]
+__all__ = [
+    *("Distributions", "MaskCache", "Query", "Row", "draw", "log_mass", "log_prob"),
+    "log_segments",
+]
 
 _MASKS_A_ROW = 64
 """Masks whose sums a row remembers."""
@@ -178,6 +183,39 @@ def log_mass(queries: Sequence[Query], cache: MaskCache) -> list[float]:
     if work.listed:
         for (k, _), log in zip(work.listed, work.log_listed.tolist(), strict=True):
             out[k] = log
+    return out
+
+
+def log_segments(
+    rows: Sequence[Row], nodes: Sequence[TrieNode], masks: Sequence[TokenMask | None]
+) -> list[NDArray[np.float64]]:
+    """Log-probability of each segment of a row's trie node (see :mod:`disciple_ext.model.trie`).
+
+    Sums are taken within a segment, in float64 and relative to the largest term, so that a mass
+    as small as 1e-300 keeps its digits.
+    """
+    out: list[NDArray[np.float64]] = [np.empty(0)] * len(rows)
+    by_node: dict[TrieNode, list[int]] = {}
+    for k, node in enumerate(nodes):
+        by_node.setdefault(node, []).append(k)
+    for node, members in by_node.items():
+        if not len(node.ids):
+            continue
+        mine = [rows[k] for k in members]
+        device = mine[0].batch.logits.device
+        ids = torch.from_numpy(node.ids).to(device).expand(len(mine), -1)
+        logs = (_take(mine, ids).double() - _lse(mine)[:, None]).cpu().numpy()
+        for row, k in enumerate(members):
+            mask = masks[k]
+            if mask is not None:
+                logs[row, ~mask.array[node.ids]] = -math.inf
+        top = logs.max(1, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0.0)
+        sums = np.add.reduceat(np.exp(logs - top), node.starts, axis=1)
+        with np.errstate(divide="ignore"):
+            found = np.minimum(np.log(sums) + top, 0.0)
+        for k, row in zip(members, found, strict=True):
+            out[k] = row
     return out
 
 

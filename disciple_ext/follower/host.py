@@ -25,6 +25,7 @@ from ..model.requests import (
     Drawn,
     LogProbs,
     Mass,
+    NextBytes,
     Reply,
     Request,
     Score,
@@ -274,6 +275,7 @@ class HostFollower:
             (Draw, self._draw),
             (Branch, self._branch),
             (Mass, self._mass),
+            (NextBytes, self._next_bytes),
             (LogProbs, self._logprobs),
         ):
             chosen = kinds.get(kind)
@@ -328,6 +330,14 @@ class HostFollower:
     def _mass(self, requests: Sequence[Any]) -> list[float]:
         queries = [Query(self._row(r.context, r.temperature), r.mask) for r in requests]
         return drawing.log_mass(queries, self._masks)
+
+    def _next_bytes(self, requests: Sequence[Any]) -> list[Any]:
+        trie = self.vocabulary.trie
+        return drawing.log_segments(
+            [self._row(r.context, r.temperature) for r in requests],
+            [trie.node(r.begun) for r in requests],
+            [r.mask for r in requests],
+        )
 
     def _logprobs(self, requests: Sequence[Any]) -> list[Any]:
         rows = [self._row(r.context, r.temperature) for r in requests]
@@ -438,11 +448,13 @@ class HostFollower:
             problem = self._problem_of(context)
             if problem is not None:
                 return problem
+        if isinstance(request, NextBytes) and len(request.begun) > self.vocabulary.trie.longest:
+            return f"no token begins with the {len(request.begun)} bytes asked about"
         size = self.vocabulary.size
         if not request.temperature > 0:
             return f"the temperature must be above 0, not {request.temperature}"
         masks: tuple[TokenMask | None, ...] = ()
-        if isinstance(request, Draw | Mass):
+        if isinstance(request, Draw | Mass | NextBytes):
             masks = (request.mask,)
         elif isinstance(request, Branch):
             masks = (request.mask, request.given, request.pending)
@@ -469,7 +481,7 @@ def _contexts(request: Request) -> list[Prefix]:
         return [request.proposal] if prior is None else [request.proposal, prior]
     if isinstance(request, Score):
         return [request.context] if len(request.tokens) == 1 else []
-    return [request.context] if isinstance(request, Mass | LogProbs) else []
+    return [request.context] if isinstance(request, Mass | NextBytes | LogProbs) else []
 
 
 def _masks_of(request: Request) -> tuple[TokenMask | None, ...]:

@@ -14,17 +14,18 @@ import math
 import sys
 import types
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from llamppl.modeling import Model
 
 from . import units
+from .characters import CharacterMethods, Spelled
 from .context import FollowerContext, MaskDist, NextToken, Token, token_id
 from .masks import MaskStack, marks
 from .requests import Branch, Draw, Mass, Score, Tokens
 from .stream import Stream
-from .vocabulary import TokenMask, intersect
+from .vocabulary import TokenMask, intersect, unfinished
 from .words import WordMethods
 
 __all__ = ["PROGRAM_FILE", "BaseModel", "Stop"]
@@ -37,7 +38,7 @@ class Stop(BaseException):
     """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
 
 
-class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no types
+class BaseModel(WordMethods, CharacterMethods, Model):  # type: ignore[misc]  # llamppl ships no types
     """A LLaMPPL model over a follower, with masks, prior and proposal, hints and checks.
 
     Subclasses define ``async def step(self)``, and may define ``check(self, text) -> bool``,
@@ -51,6 +52,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         finish_reason: why the particle ended, or None while it has not.
         reason: the same for a person.
         line: program line at which it ended (1-based), or None.
+        char_tolerance: share of the probability that text drawn by the character may lose (see
+            :mod:`disciple_ext.model.spelling`); 0 for none.
     """
 
     check: ClassVar[Callable[..., Any] | None] = None
@@ -73,6 +76,12 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         self.reason = ""
         self.line: int | None = None
         self.hint_text = ""
+        self.preface_text = ""
+        self.preface_rest = ""
+        self.healed = 0
+        self.spelled: Spelled | None = None
+        self.char_tolerance = 1e-3
+        self.lost_before = 0.0
         self.log_prior = 0.0
         self.log_proposal = 0.0
         self.changes: list[tuple[str, float]] = []
@@ -97,7 +106,10 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     @property
     def text(self) -> str:
         """The text so far (without an unfinished code point at its end)."""
-        return str(self.context)
+        if self.spelled is None:
+            return str(self.context)[self.healed :]
+        data = self.masks.text
+        return data[: len(data) - len(unfinished(data))].decode("utf-8", errors="replace")
 
     @property
     def words(self) -> list[str]:
@@ -125,6 +137,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         return await self._draw(self.context.follower.vocabulary.text_mask)
 
     async def _draw(self, support: TokenMask | None) -> Token:
+        await self._settle()
         self._room_for(1)
         ctx, prior = self.context, self.prior
         mask = self._allowed(support)
@@ -152,6 +165,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         Args:
             chars: marks of one character each as a string, or the texts of whole tokens.
         """
+        await self._settle()
         vocabulary = self.context.follower.vocabulary
         return await self._branch(marks(vocabulary, chars), self._allowed(vocabulary.text_mask))
 
@@ -160,6 +174,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
 
         The outcome stays pending: the :meth:`end` or token that follows is scored given it.
         """
+        if self.spelled is not None:
+            return await self._wants_to_end_chars(self.spelled)
         # Masks in force rule on text, so they do not bear on whether it ends.
         eos = self.context.follower.vocabulary.eos_mask
         return await self._branch(eos, self.context.drawable)
@@ -198,6 +214,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             await self._observe_tokens(tokens, "force")
 
     async def _observe_tokens(self, tokens: Tokens, cause: str) -> None:
+        await self._settle()
         self._room_for(len(tokens))
         scored = self.prior or self.context
         logs = await scored.follower.ask(Score(scored.prefix, tokens, scored.temp))
@@ -218,6 +235,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         """
         _need_distribution("sample", dist)
         if proposal is None and getattr(dist, "ctx", None) is self.context:
+            await self._settle()
             if isinstance(dist, NextToken):
                 token = await self._draw(None)
                 if int(token) in self.context.follower.vocabulary.eos:
@@ -243,6 +261,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             else:
                 await self._observe_tokens((token,), "observe")
         else:
+            await self._settle()
             await self._observe_mask(dist.mask if x else ~dist.mask)
         return x
 
@@ -260,6 +279,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         _need_distribution("intervene", dist)
         if getattr(dist, "ctx", None) is not self.context:
             return await super().intervene(dist, x)
+        await self._settle()
         if isinstance(dist, NextToken):
             self._room_for(1)
             self._append(token_id(self.context, x))
@@ -286,10 +306,37 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             self.prior = copy.copy(self.context)
         if not isinstance(text, str):
             raise TypeError(f"hint() takes a string, not {type(text).__name__}; write str(...)")
+        if self.spelled is not None:
+            await self._settle()
         self.hint_text = text
-        self.context.prompt = self.context.follower.prompt(
-            self.context.user, f"Note to self: {text}" if text else ""
+        follower = self.context.follower
+        self.context.prompt = (
+            *follower.prompt(self.context.user, f"Note to self: {text}" if text else ""),
+            *follower.vocabulary.encode(self.preface_text),
         )
+
+    async def preface(self, text: str) -> None:
+        """Put ``text`` before the text, as if the Follower had written it already.
+
+        It is no part of the answer and costs no weight: for a word or a phrase as it stands after
+        other words. It comes before anything is written. A blank at its end joins the first
+        token of a text that is drawn by the character.
+
+        Raises:
+            RuntimeError: there is text already.
+        """
+        if self.masks.text or self.spelled is not None:
+            raise RuntimeError("preface() comes first in a text, before anything is written")
+        text = self.preface_rest + text
+        self.preface_rest = text[len(text.rstrip(" ")) :]
+        self._put_preface(text.rstrip(" "))
+
+    def _put_preface(self, text: str) -> None:
+        self.preface_text += text
+        tokens = self.context.follower.vocabulary.encode(text)
+        for context in (self.context, self.prior):
+            if context is not None and tokens:
+                context.prompt = (*context.prompt, *tokens)
 
     async def end(self) -> None:
         """Close the text: the weight is multiplied by the prior's mass of the end of text.
@@ -299,6 +346,9 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         """
         if self.finished:
             return
+        if self.spelled is not None and self.finish_reason != "ended":
+            await self._end_chars()
+            self.finish_reason = "ended"
         if self.finish_reason != "ended":
             await self._observe_mask(self.context.follower.vocabulary.eos_mask)
             self.finish_reason = "ended"
@@ -306,6 +356,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
 
     def finish(self) -> None:
         """Finish the particle as it is (LLaMPPL's ``finish``)."""
+        self._write_tokens()
         super().finish()
         if self.finish_reason is None:
             self.finish_reason = "ended"
@@ -391,12 +442,16 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             raise Stop
         if self.finish_reason == "ended":
             raise RuntimeError("the text has ended; call 'await self.end()' and return from step")
-        if self.max_tokens is not None and self.context.token_count + tokens > self.max_tokens:
+        written = 0 if self.spelled is None else self.spelled.length
+        if (
+            self.max_tokens is not None
+            and self.context.token_count + written + tokens > self.max_tokens
+        ):
             self._die("max_tokens", f"the text needs more than max_tokens={self.max_tokens} tokens")
         longest = self.context.follower.max_context
         if longest is not None:
             lengths = [len(c.prefix) for c in (self.context, self.prior) if c is not None]
-            if max(lengths) + tokens > longest:
+            if max(lengths) + written + tokens > longest:
                 hint = ", or a shorter hint" if self.hint_text else ""
                 self._die(
                     "max_tokens",
@@ -404,7 +459,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
                     f"prompt{hint}",
                 )
 
-    def _die_of_mask(self, support: TokenMask | None, what: str = "") -> None:
+    def _die_of_mask(self, support: TokenMask | None, what: str = "") -> NoReturn:
         asked = f" within {support.name}" if support is not None else ""
         pending = self.context.pending
         after = f", after a draw that left {pending.name}" if pending is not None else ""
@@ -413,7 +468,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             f"{what or 'every next token'} is ruled out{asked} by {self.masks.describe()}{after}",
         )
 
-    def _die(self, finish_reason: str, what: str) -> None:
+    def _die(self, finish_reason: str, what: str) -> NoReturn:
         self.line = program_line()
         where = f" (program line {self.line})" if self.line is not None else ""
         self.changes.append((finish_reason, -math.inf))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from .utf8 import bytes_of
 from .vocabulary import TokenMask, Vocabulary, intersect, unfinished
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ class MaskStack:
 
     def consume(self, token: int) -> None:
         """A token was added to the text."""
-        data = self.vocabulary.tokens[token]
+        self.consume_bytes(self.vocabulary.tokens[token])
+
+    def consume_bytes(self, data: bytes) -> None:
+        """These bytes were added to the text."""
         for mask in self.masks:
             mask.consume(data)
         self.text += data
@@ -91,8 +95,25 @@ class Mask:
         """The tokens allowed next, or None for all."""
         raise NotImplementedError
 
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        """What the next byte may be where text is drawn by the character.
+
+        Args:
+            begun: the bytes of the character that are there already.
+
+        Returns:
+            Booleans of shape (256,), or None for any byte.
+
+        Raises:
+            TypeError: this mask rules on tokens only.
+        """
+        raise TypeError(
+            f"{type(self).__name__} rules on tokens, not on characters; with next_char() use "
+            "CharsMask, AvoidCharsMask, MaxCharsMask or ChoiceMask"
+        )
+
     def consume(self, data: bytes) -> None:
-        """Follow the text by one token's bytes."""
+        """Follow the text by the bytes of one token, or by one byte."""
 
     def clone(self) -> Self:
         """A copy whose state is independent (a particle's copy copies its masks like this)."""
@@ -128,6 +149,9 @@ class MaxCharsMask(Mask):
     def allowed(self, vocabulary: Vocabulary) -> TokenMask:
         return vocabulary.max_chars(self.left, self.begun)
 
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        return None if begun or self.left > 0 else np.zeros(256, np.bool_)
+
     def consume(self, data: bytes) -> None:
         self.left -= sum(b & 0xC0 != 0x80 for b in data)
         self.begun = unfinished(self.begun + data)
@@ -146,6 +170,9 @@ class PunctuationMask(Mask):
     def allowed(self, vocabulary: Vocabulary) -> TokenMask:
         return marks(vocabulary, self.chars)
 
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        return bytes_of(frozenset(self.chars), begun)
+
     def __repr__(self) -> str:
         return f"PunctuationMask({self.chars!r})"
 
@@ -162,6 +189,9 @@ class CharsMask(Mask):
         name = f"only characters of {shorten(''.join(sorted(chars)))}"
         return vocabulary.where(("chars", chars), name, lambda text: chars.issuperset(text))
 
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        return bytes_of(self.chars, begun)
+
     def __repr__(self) -> str:
         return f"CharsMask({shorten(''.join(sorted(self.chars)))})"
 
@@ -177,6 +207,10 @@ class AvoidCharsMask(Mask):
         chars = self.chars
         name = f"no character of {shorten(''.join(sorted(chars)))}"
         return vocabulary.where(("avoid", chars), name, lambda text: chars.isdisjoint(text))
+
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        last = frozenset(c for c in self.chars if len(c.encode()) == len(begun) + 1)
+        return np.asarray(~bytes_of(last, begun))
 
     def __repr__(self) -> str:
         return f"AvoidCharsMask({shorten(''.join(sorted(self.chars)))})"
@@ -202,6 +236,13 @@ class WordLengthMask(Mask):
             return True
 
         return vocabulary.where(("word", limit, used), f"words of at most {limit} letters", fits)
+
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        if begun or len(last_word(self._stack.text)) < self.max_chars:
+            return None
+        array = np.ones(256, np.bool_)
+        array[[byte for byte in range(256) if byte >= 0x80 or chr(byte).isalpha()]] = False
+        return array
 
     def __repr__(self) -> str:
         return f"WordLengthMask(max_chars={self.max_chars})"
@@ -247,6 +288,13 @@ class ChoiceMask(Mask):
 
         shown = shorten(" | ".join(c.decode() for c in left), 60)
         return vocabulary.mask(("choice", left), f"one of {shown}", build)
+
+    def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        if b"" in self.left:
+            return None
+        array = np.zeros(256, np.bool_)
+        array[[rest[0] for rest in self.left]] = True
+        return array
 
     def consume(self, data: bytes) -> None:
         if b"" not in self.left:

@@ -26,6 +26,7 @@ __all__ = [
     "Follower",
     "LogProbs",
     "Mass",
+    "NextBytes",
     "Reply",
     "Request",
     "Score",
@@ -131,6 +132,26 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class NextBytes:
+    """How a token that begins with ``begun`` goes on; what is drawn by the character asks it.
+
+    Answered by natural logs, float64, shape (segments,): the mass of each segment of
+    ``vocabulary.trie.node(begun)``, with respect to the whole next-token distribution.
+
+    Attributes:
+        context: the tokens before.
+        begun: bytes with which some token begins; none for the whole distribution.
+        mask: tokens that may come, or None for all.
+        temperature: divides the logits.
+    """
+
+    context: Prefix
+    begun: bytes = b""
+    mask: TokenMask | None = None
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class LogProbs:
     """The whole next-token distribution; answered by a float32 array of shape (vocabulary,)."""
 
@@ -146,7 +167,7 @@ class Call:
     payload: Any = None
 
 
-Request = Draw | Branch | Mass | Score | LogProbs | Call
+Request = Draw | Branch | Mass | Score | NextBytes | LogProbs | Call
 Reply = Any  # the overloads of Follower.ask say which reply belongs to which request
 
 
@@ -174,6 +195,8 @@ class Follower(Protocol):
     async def ask(self, request: Mass) -> float: ...
     @overload
     async def ask(self, request: Score) -> tuple[float, ...]: ...
+    @overload
+    async def ask(self, request: NextBytes) -> NDArray[np.float64]: ...
     @overload
     async def ask(self, request: LogProbs) -> NDArray[np.float32]: ...
     @overload

@@ -8,7 +8,9 @@ running can change a draw.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["Stream"]
@@ -35,6 +37,18 @@ class Stream(random.Random):
     def random(self) -> float:
         """The next uniform in [0, 1), with 53 bits."""
         return (self._next() >> 11) * 2.0**-53
+
+    def choose(self, shares: Sequence[float]) -> int:
+        """A place in ``shares``, drawn in proportion to them (they need not sum to 1)."""
+        target, begun, last = self.random() * math.fsum(shares), 0.0, -1
+        for place, share in enumerate(shares):
+            if share > 0.0:
+                begun, last = begun + share, place
+                if begun > target:
+                    return place
+        if last < 0:
+            raise ValueError("there is nothing to choose: every share is zero")
+        return last  # rounding stepped past it
 
     def getrandbits(self, k: int) -> int:
         """The next ``k`` random bits."""

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .trie import ByteTrie
+
 __all__ = ["TokenMask", "Vocabulary", "WordShapes", "from_ids", "intersect", "unfinished"]
 
 BoolArray = NDArray[np.bool_]
@@ -220,6 +222,18 @@ class Vocabulary:
             except UnicodeDecodeError:
                 out.append(None)
         return out
+
+    @cached_property
+    def trie(self) -> ByteTrie:
+        """The text tokens by their bytes, for what is drawn by the character."""
+        return ByteTrie(self.tokens)
+
+    @cached_property
+    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+        """Bytes of each token, where they begin, and the bytes of all tokens one after another."""
+        lengths = np.array([len(t) for t in self.tokens])
+        flat = np.frombuffer(b"".join(self.tokens), np.uint8)
+        return lengths, np.cumsum(lengths) - lengths, flat
 
     @cached_property
     def words(self) -> WordShapes:

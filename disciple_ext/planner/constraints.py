@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["LAST", "Abstract", "Ingredients", "Itinerary", "Level", "Poem", "Range", "Writing"]
+__all__ = [
+    *("LAST", "Abstract", "Ingredients", "Itinerary", "Level", "Poem", "Range", "Word", "Writing"),
+]
 
 LAST = -1
 Level = Literal["sentence", "paragraph"]
@@ -94,6 +96,14 @@ class Writing:
     last_words: tuple[str, ...] = ()
     contains: tuple[str, ...] = ()
     avoids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Word:
+    """A single word: how many letters it has, and letters at places, ``LAST`` at the end."""
+
+    length: Range
+    given: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)

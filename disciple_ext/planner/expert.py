@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..program import Program
 from ..task import Task
 from .base import Feedback, Plan
-from .constraints import Writing
+from .constraints import Word, Writing
+from .emit_word import emit_word
 from .emit_writing import emit_writing
 from .language import parse
 
@@ -51,6 +52,8 @@ def write_program(instruction: str) -> str:
     constraints = parse(instruction)
     if isinstance(constraints, Writing):
         return emit_writing(constraints)
+    if isinstance(constraints, Word):
+        return emit_word(constraints)
     from .emit_puzzles import emit_puzzle
 
     return emit_puzzle(constraints)

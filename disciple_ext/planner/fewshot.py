@@ -13,9 +13,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.resources import files
 
-__all__ = ["PUZZLE_NAMES", "Example", "chosen", "expert_examples"]
+__all__ = ["PUZZLE_NAMES", "WORD_NAMES", "Example", "chosen", "expert_examples"]
 
 PUZZLE_NAMES = ("square_poem", "grant_abstract", "ingredients_list", "trip_itinerary")
+WORD_NAMES = ("word_01", "word_02", "word_03")
+"""COLLIE's tasks on words, which the paper left out."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Example:
 
 @functools.cache
 def expert_examples() -> tuple[Example, ...]:
-    """The expert programs of the package: COLLIE's nine types, then the four PUZZLES."""
+    """The expert programs: COLLIE's nine types of the paper, its words, and the four PUZZLES."""
     folder = files(__package__).joinpath("examples")
     found = []
     for entry in folder.iterdir():
@@ -48,15 +50,15 @@ def expert_examples() -> tuple[Example, ...]:
 def chosen(hold_out: Collection[str] = ()) -> tuple[Example, ...]:
     """The examples that a planner is shown: all but those of the types that are held out.
 
-    A task of COLLIE gets COLLIE's examples, one of PUZZLES gets both suites', as in the paper. A
-    task of neither gets all of them.
+    A task of COLLIE gets COLLIE's examples, one of PUZZLES gets both suites', as in the paper;
+    those on words are for tasks on words alone. A task of none of these gets all of them.
     """
-    puzzles = not hold_out or any(name in PUZZLE_NAMES for name in hold_out)
-    return tuple(
-        example
-        for example in expert_examples()
-        if example.name not in hold_out and (puzzles or example.name not in PUZZLE_NAMES)
-    )
+    left_out = set(hold_out)
+    if hold_out and not left_out & set(PUZZLE_NAMES):
+        left_out |= set(PUZZLE_NAMES)
+    if hold_out and not left_out & set(WORD_NAMES):
+        left_out |= set(WORD_NAMES)
+    return tuple(example for example in expert_examples() if example.name not in left_out)
 
 
 def _read(name: str, text: str) -> Example:
@@ -66,5 +68,5 @@ def _read(name: str, text: str) -> Example:
     return Example(name, ast.get_docstring(tree) or "", source)
 
 
-def _order(name: str) -> tuple[bool, bool, str]:
-    return name in PUZZLE_NAMES, name.startswith("para"), name
+def _order(name: str) -> tuple[bool, bool, bool, str]:
+    return name in PUZZLE_NAMES, name in WORD_NAMES, name.startswith("para"), name

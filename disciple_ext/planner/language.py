@@ -15,12 +15,13 @@ from typing import NoReturn
 from ..errors import TaskNotUnderstood
 from . import grammar as g
 from .consistency import Clauses
-from .constraints import LAST, Abstract, Ingredients, Itinerary, Level, Poem, Range, Writing
+from .constraints import LAST, Abstract, Ingredients, Itinerary, Level, Poem, Range, Word, Writing
 from .puzzles import parse_puzzle
+from .word_tasks import parse_word
 
 __all__ = ["Constraints", "parse"]
 
-Constraints = Writing | Poem | Abstract | Ingredients | Itinerary
+Constraints = Writing | Word | Poem | Abstract | Ingredients | Itinerary
 
 
 def parse(instruction: str) -> Constraints:
@@ -29,8 +30,8 @@ def parse(instruction: str) -> Constraints:
     Raises:
         TaskNotUnderstood: a part of the task cannot be read, or two parts contradict.
     """
-    puzzle = parse_puzzle(instruction)
-    return puzzle if puzzle is not None else _Reader(instruction).read()
+    found = parse_puzzle(instruction) or parse_word(instruction)
+    return found if found is not None else _Reader(instruction).read()
 
 
 class _Reader:
@@ -170,7 +171,8 @@ class _Reader:
             "words', '3 to 5 sentences', 'all sentences having at most 20 words', 'all words "
             "having at most 7 characters') and of words ('the 4th, 8th words to be 'a', 'b' "
             "respectively', 'containing the word 'sea'', 'not containing the word 'be'', 'all "
-            "sentences having the 1st word to be 'The''), and the four PUZZLES. For other tasks "
+            "sentences having the 1st word to be 'The''), a single word ('a word with "
+            "at least 12 characters'), and the four PUZZLES. For other tasks "
             "use another planner (--planner openai:MODEL), or write a program and run it with "
             "'disciple exec PROGRAM.py'"
         )

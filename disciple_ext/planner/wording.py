@@ -6,7 +6,7 @@ from .constraints import LAST, Writing
 from .emit import listed, quoted
 from .layout import Layout
 
-__all__ = ["prompt", "summary"]
+__all__ = ["ordinal", "prompt", "summary"]
 
 
 def summary(writing: Writing) -> str:
@@ -25,7 +25,7 @@ def summary(writing: Writing) -> str:
         parts.append(f"with words of {writing.word_chars.phrase('characters')}")
     for places, scope in ((writing.placed, ""), (writing.every_placed, " of every sentence")):
         if places:
-            where = listed([_ordinal(place) for place, _ in places])
+            where = listed([ordinal(place) for place, _ in places])
             plural = "words" if len(places) > 1 else "word"
             parts.append(f"with {quoted(w for _, w in places)} as the {where} {plural}{scope}")
     if writing.first_words:
@@ -40,7 +40,8 @@ def summary(writing: Writing) -> str:
     return f"Writes a {writing.level}{about} {', '.join(parts)}".rstrip() + "."
 
 
-def _ordinal(place: int) -> str:
+def ordinal(place: int) -> str:
+    """A place in words and figures: ``4th``, ``last``."""
     if place == LAST:
         return "last"
     ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")

@@ -103,7 +103,7 @@ def _signature(owner: str | None, name: str, names: Mapping[str, Any]) -> str:
     if owner == "BaseModel" and name == "__init__":
         return "write `super().__init__(context=context, max_tokens=max_tokens)`"
     method = getattr(BaseModel, name, None)
-    if method is not None and owner in {None, "BaseModel", "WordMethods"}:
+    if method is not None and owner in {None, "BaseModel", "CharacterMethods", "WordMethods"}:
         return f"write `self.{name}{_arguments(method)}`"
     return ""
 

@@ -43,12 +43,13 @@ ALLOWED_IMPORTS = frozenset(
 """Modules that a program may import; none is needed for the program API."""
 
 _COROUTINES = frozenset(
-    """next_token next_word next_sentence next_line end end_sentence wants wants_to_end force hint
+    """next_token next_word next_sentence next_line next_char spell end end_sentence end_word
+    wants wants_to_end force force_chars hint preface
     sample observe intervene call new_context""".split()
 )
 _PLAIN = frozenset({"condition", "score", "twist", "finish"})
 _MASKS = "Mask"
-_READ = frozenset({"text", "words"})
+_READ = frozenset({"text", "words", "char_log_probs"})
 _TAKES_VALUES = frozenset("print str len bool int float list any all sum set repr max min".split())
 _SIDE_EFFECTS = frozenset({"open", "exec", "eval", "compile", "__import__", "input", "breakpoint"})
 

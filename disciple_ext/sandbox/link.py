@@ -23,7 +23,18 @@ from numpy.typing import NDArray
 
 from ..errors import FollowerError
 from ..model.prefix import Prefix
-from ..model.requests import Branch, Branched, Call, Draw, Drawn, LogProbs, Mass, Request, Score
+from ..model.requests import (
+    Branch,
+    Branched,
+    Call,
+    Draw,
+    Drawn,
+    LogProbs,
+    Mass,
+    NextBytes,
+    Request,
+    Score,
+)
 from ..model.vocabulary import TokenMask, Vocabulary
 from . import messages
 from .messages import Kind
@@ -155,6 +166,8 @@ class RemoteFollower:
             self.tokens += 1
         elif isinstance(request, Score):
             self.tokens += len(request.tokens)
+        elif isinstance(request, NextBytes):
+            self.tokens += not request.begun
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._ticket += 1
         self._waiting[self._ticket] = (request, future)
@@ -241,10 +254,24 @@ class RemoteFollower:
             case Score(context, tokens, temperature):
                 a, b = node(context, nodes), node(context.extend(tokens), nodes)
                 return pack(4, 0, ticket, a, b, 0, 0, 0, 0.0, temperature)
+            case NextBytes(context, begun, allowed, temperature):
+                a, m = node(context, nodes), mask(allowed, masks)
+                token = self._beginning(begun)
+                return pack(6, 0, ticket, a, 0, token, len(begun), m, 0.0, temperature)
             case LogProbs(context, temperature):
                 slot = self._slot_of[ticket] = self._slots.popleft()
                 return pack(5, slot, ticket, node(context, nodes), 0, 0, 0, 0, 0.0, temperature)
         raise TypeError(f"not a request: {type(request).__name__}")
+
+    def _beginning(self, begun: bytes) -> int:
+        """A token that begins with these bytes: the host names them by it."""
+        if not begun:
+            return 0
+        ids = self.vocabulary.trie.node(begun[:-1])
+        for byte, start in zip(ids.bytes.tolist(), ids.starts.tolist(), strict=True):
+            if byte == begun[-1]:
+                return int(ids.ids[start])
+        raise ValueError(f"no token begins with {begun!r}")
 
     def _prefix(self, prefix: Prefix | None, nodes: list[bytes]) -> int:
         """The number of a prefix; it and the parents that the host lacks are sent."""
@@ -314,6 +341,8 @@ class RemoteFollower:
         if ticket in self._slot_of:
             self._free(self._slot_of.pop(ticket))
             return floats.astype(np.float32)
+        if isinstance(self._waiting[ticket][0], NextBytes):
+            return floats.copy()
         return tuple(floats.tolist())
 
     def _vector(self, slot: int) -> NDArray[np.float32]:

@@ -50,8 +50,9 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 _TAKEN = frozenset(
-    "beam_idx changes context finish_reason finished hint_text line log_prior log_proposal masks "
-    "max_tokens prior reason twist_amount weight".split()
+    "beam_idx changes char_tolerance context finish_reason finished healed hint_text line "
+    "log_prior log_proposal lost_before masks max_tokens preface_rest preface_text prior reason "
+    "spelled twist_amount weight".split()
 )
 """Attributes that every particle sets."""
 _LONGEST_MESSAGE = 2000

@@ -82,11 +82,12 @@ are numbered from 1 in the order in which they are sent."""
 ASK = struct.Struct("<BBIIIIIIdd")
 """A request: operation, vector slot, ticket, two prefixes, three masks (0 is none), the uniform,
 the temperature. The second prefix is the prior of a ``Draw`` or ``Branch``, and what a ``Score``
-leads to. Masks, numbered from 1, are sent once, as packed bits."""
+leads to. Masks, numbered from 1, are sent once, as packed bits. A ``NextBytes`` names the bytes
+begun by a token and their number, in the place of the first two masks."""
 ANSWER = struct.Struct("<IBiddd")
-"""An answer: ticket, status (0 answered, 1 scores, 2 failed), an integer, and three floats.
-Scores follow the records as floats, as many as the integer says; so do the UTF-8 bytes of a
-failure's message."""
+"""An answer: ticket, status (0 answered, 1 floats, 2 failed), an integer, and three floats.
+Scores and masses by the byte follow the records as floats, as many as the integer says; so do the
+UTF-8 bytes of a failure's message."""
 
 
 class Kind(IntEnum):
@@ -236,6 +237,7 @@ def read_outcome(payload: bytes) -> tuple[tuple[Particle, ...], float | None]:
                 reason=_text(row.get("reason")),
                 tokens=_count(row.get("tokens"), 2**31),
                 log_prob=None if row.get("log_prob") is None else _log(row["log_prob"]),
+                lost_mass=_share(row.get("lost_mass", 0.0)),
             )
         )
     return tuple(particles), None if evidence is None else _log(evidence)
@@ -376,6 +378,13 @@ def _log(value: Any) -> float:
     number = _float(value)
     if math.isnan(number) or number == math.inf:
         raise Malformed(f"a log weight cannot be {number}")
+    return number
+
+
+def _share(value: Any) -> float:
+    number = _float(value)
+    if not 0.0 <= number <= 1.0:
+        raise Malformed(f"a share cannot be {number}")
     return number
 
 

@@ -32,6 +32,7 @@ from ..model.requests import (
     Follower,
     LogProbs,
     Mass,
+    NextBytes,
     Request,
     Score,
 )
@@ -276,7 +277,8 @@ class Session:
         self._spend(len(records))
         asked: list[tuple[int, int, Request]] = []
         for kind, slot, ticket, a, b, m, given, pending, u, temperature in records:
-            if max(a, b) >= contexts or max(m, given, pending) >= known:
+            named = (pending,) if kind == 6 else (m, given, pending)
+            if max(a, b) >= contexts or max(named) >= known:
                 raise Malformed("a request names a context or a mask that was never sent")
             if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
                 raise Malformed("a request with a uniform or a temperature that is out of range")
@@ -290,6 +292,9 @@ class Session:
                 request = Draw(prefixes[a], prior, masks[m], u, temperature)
             elif kind == 4:
                 request = self._score(prefixes[a], prefixes[b], temperature)
+            elif kind == 6:
+                begun = self._beginning(m, given)
+                request = NextBytes(prefixes[a], begun, masks[pending], temperature)
             elif kind == 5:
                 if slot >= VECTORS or slot in self._slots:
                     raise Malformed("a distribution without a free place for it")
@@ -320,6 +325,14 @@ class Session:
         self._spend(len(tokens))
         self.tokens += len(tokens)
         return Score(context, tokens, temperature)
+
+    def _beginning(self, token: int, length: int) -> bytes:
+        """The first bytes of a token."""
+        tokens = self.follower.vocabulary.tokens
+        if token >= len(tokens) or length > len(tokens[token]):
+            raise Malformed("the beginning of a token that there is not")
+        self.tokens += not length  # nothing has begun: the model is asked for a distribution
+        return tokens[token][:length]
 
     def _spend(self, amount: int) -> None:
         """Hold the run to its quota: each request counts as one, and each token of a score."""
@@ -391,7 +404,7 @@ class Session:
                 record = pack(ticket, 0, value, log_q, log_p, 0.0)
             case float():
                 record = pack(ticket, 0, 0, reply, 0.0, 0.0)
-            case np.ndarray() if self._vectors is not None:
+            case np.ndarray() if slot >= 0 and self._vectors is not None:
                 begin = slot * reply.nbytes
                 self._vectors[begin : begin + reply.nbytes] = reply.tobytes()
                 record = pack(ticket, 0, 0, 0.0, 0.0, 0.0)

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..execution import make_particle
 from ..follower.host import HostFollower
 from ..model.base import BaseModel
 from ..model.requests import Branch, Draw, LogProbs, Reply, Request
+from ..model.stream import Stream
 from ..plugins import Registry, load_plugins
 from ..samplers.base import Run
 from ..sandbox import loader
@@ -96,8 +97,8 @@ def exact_posterior(
 
     The mass of a text is the sum over executions of (probability of the draws) x (weight), which
     is what any properly weighted sampler estimates. The probabilities are computed here from the
-    follower's distributions, apart from the code that draws. Randomness that does not come from
-    the follower is not enumerated.
+    follower's distributions, apart from the code that draws. Other randomness of a program's own
+    is not enumerated.
 
     Args:
         program: source, or a class.
@@ -127,6 +128,7 @@ def exact_posterior(
                 limits=limits,
             )
             (particle,) = await run.spawn(1)
+            particle.bind(particle.prior, _Choices(branching))
             path = [float(particle.weight)]
             while not particle.done_stepping():
                 await run.step([particle])
@@ -201,6 +203,14 @@ class _Branching:
             raise AssertionError(f"the follower drew {got} at u={u}; it should be {values[option]}")
         return reply
 
+    def choose(self, shares: Sequence[float]) -> int:
+        """A place in ``shares``: one of the ways in which the particle can go on."""
+        total = math.fsum(shares)
+        options = [k for k, share in enumerate(shares) if share > 1e-12 * total]
+        option = options[self._choose(len(options))]
+        self.log_proposal += math.log(shares[option] / total)
+        return option
+
     def _choose(self, choices: int) -> int:
         index = len(self._taken)
         choice = self._script[index] if index < len(self._script) else 0
@@ -213,6 +223,21 @@ class _Branching:
         while taken and taken[-1][0] + 1 >= taken[-1][1]:
             taken.pop()
         return [c for c, _ in taken[:-1]] + [taken[-1][0] + 1] if taken else None
+
+
+class _Choices(Stream):
+    """A particle's stream whose choices among shares follow the script, too."""
+
+    def __new__(cls, branching: _Branching) -> _Choices:
+        """Make a stream without a seed."""
+        return cast(_Choices, super().__new__(cls))
+
+    def __init__(self, branching: _Branching) -> None:
+        super().__init__()
+        self._branching = branching
+
+    def choose(self, shares: Sequence[float]) -> int:
+        return self._branching.choose(shares)
 
 
 def prior_masses(

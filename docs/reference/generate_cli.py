@@ -26,6 +26,8 @@ COMMANDS = (
     "library export",
     "eval collie",
     "eval puzzles",
+    "eval words",
+    "eval convert",
     "eval merge",
     "eval scale",
     "eval many",

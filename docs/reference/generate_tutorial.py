@@ -18,10 +18,10 @@ from disciple_ext.model.masks import ALL_MASKS
 PAGE = Path(__file__).resolve().parents[2] / "disciple_ext" / "planner" / "tutorial.md"
 COROUTINES = (
     "next_token next_word next_sentence next_line end_sentence force wants wants_word wants_to_end "
-    "hint end"
+    "hint preface next_char spell force_chars end_word end"
 ).split()
-PLAIN = ("condition", "score")
-READ = ("text", "words", "random")
+PLAIN = ("condition", "score", "finish")
+READ = ("text", "words", "random", "char_log_probs")
 UNITS = "words sentences lines paragraphs same_word ends_safely".split()
 _PART = re.compile(r"(<!-- api[^\n]*-->\n).*?(<!-- /api -->)", re.DOTALL)
 

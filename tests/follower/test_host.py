@@ -19,7 +19,17 @@ from disciple_ext.follower import from_loaded
 from disciple_ext.follower.chat import ChatPrompt
 from disciple_ext.follower.hf import from_model, from_pretrained
 from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.requests import Branch, Call, Draw, Drawn, LogProbs, Mass, Request, Score
+from disciple_ext.model.requests import (
+    Branch,
+    Call,
+    Draw,
+    Drawn,
+    LogProbs,
+    Mass,
+    NextBytes,
+    Request,
+    Score,
+)
 from disciple_ext.model.vocabulary import TokenMask, from_ids
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.smc import SMCSampler
@@ -106,6 +116,37 @@ def test_requests_that_wait_together_are_one_forward() -> None:
         np.log(toy.probabilities("q")[:-1]).tolist() + [-math.inf], abs=1e-5
     )  # noqa: E501
     assert replies[5] == pytest.approx((math.log(row[0]),), abs=1e-6)
+
+
+def test_next_bytes_are_sums_over_the_tokens_of_each_segment() -> None:
+    toy = ToyFollower.random(1, ("a", "b", "ab", "abc", "aba", "ba"))
+    p, row = prefix(toy), toy.probabilities("p")
+    mask = from_ids([0, 3, 4], toy.vocabulary.size)
+    replies = ask(
+        toy,
+        NextBytes(p),
+        NextBytes(p, b"a"),
+        NextBytes(p, b"ab", mask),
+        NextBytes(p, b"c"),
+        NextBytes(p, b"", None, 2.0),
+        NextBytes(p, b"abca"),
+    )
+    assert toy.forwards == 1
+    # a, then what is longer than a; b, then what is longer than b.
+    wanted = [row[0], row[2] + row[3] + row[4], row[1], row[5]]
+    assert np.exp(replies[0]) == pytest.approx(wanted, rel=1e-6)
+    assert np.exp(replies[1]) == pytest.approx([row[2], row[3] + row[4]], rel=1e-6)
+    assert np.exp(replies[2]) == pytest.approx([row[4], row[3]], rel=1e-6)
+    assert len(replies[3]) == 0
+    roots = np.sqrt(row[:-1]) / np.sqrt(row[:-1]).sum()
+    assert np.exp(replies[4][0]) == pytest.approx(roots[0], rel=1e-5)
+    assert isinstance(replies[5], FollowerError) and "no token begins with" in str(replies[5])
+
+
+def test_tiny_masses_of_bytes_keep_their_digits() -> None:
+    toy = ToyFollower({"p": lambda text: {"a": 1.0, "ab": 1e-30, "ac": 2e-30}}, ("a", "ab", "ac"))
+    (logs,) = ask(toy, NextBytes(prefix(toy), b"a"))
+    assert logs == pytest.approx([math.log(1e-30), math.log(2e-30)], rel=1e-6)
 
 
 def test_a_bad_request_fails_alone() -> None:

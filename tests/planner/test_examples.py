@@ -11,10 +11,17 @@ from disciple_ext.cli.planner import make_planner
 from disciple_ext.demo import DEMO
 from disciple_ext.evaluation import collie
 from disciple_ext.evaluation.puzzles import PUZZLES
-from disciple_ext.planner.fewshot import PUZZLE_NAMES, Example, chosen, expert_examples
+from disciple_ext.planner.fewshot import (
+    PUZZLE_NAMES,
+    WORD_NAMES,
+    Example,
+    chosen,
+    expert_examples,
+)
 from disciple_ext.sandbox.check import check
 
 DEMO_BY_TYPE = {task.type: task for task in DEMO}
+WORDS = {"word_01": 10, "word_02": [13, ["e", "a", "o"]], "word_03": [9, "c"]}
 EXAMPLES = {example.name: example for example in expert_examples()}
 
 
@@ -22,13 +29,16 @@ def verified(example: Example, text: str) -> bool:
     """The ground truth, which knows nothing of the programs."""
     if example.name in PUZZLES:
         return PUZZLES[example.name].verify(text).passed
+    if example.name in WORDS:
+        return collie.verify(example.name, WORDS[example.name], text)
     task = DEMO_BY_TYPE[example.name]
     return collie.verify(task.type, task.targets, text)
 
 
 def test_there_is_one_for_each_type_with_the_task_it_solves() -> None:
     prompts = {task.type: task.prompt for task in DEMO} | {n: p.prompt for n, p in PUZZLES.items()}
-    assert {name: example.task for name, example in EXAMPLES.items()} == prompts
+    found = {name: example.task for name, example in EXAMPLES.items() if name not in WORDS}
+    assert found == prompts and set(WORDS) == set(WORD_NAMES)
     assert set(PUZZLE_NAMES) == set(PUZZLES)
 
 
@@ -57,6 +67,7 @@ def test_the_targets_own_type_is_held_out() -> None:
     assert "sent_02" not in {e.name for e in chosen(["sent_02"])}
     assert len(chosen(["sent_02"])) == 8, "COLLIE's examples for a task of COLLIE"
     assert len(chosen(["square_poem"])) == 12, "both suites' for one of PUZZLES"
+    assert {e.name for e in chosen(["word_02"])} >= {"word_01", "word_03", "sent_01"}
 
 
 def told(examples: str, family: str | None) -> set[str]:

@@ -212,7 +212,13 @@ FORGED: dict[str, bytes | tuple[bytes, type[DiscipleError], str]] = {
     "temperature is negative": ask(requests=[request(temperature=-1.0)]),
     "operation 0": ask(requests=[request(0)]),
     "operation 255": ask(requests=[request(255)]),
+    "a share above one": done(particle(lost_mass=1.5)),
+    "a share that is no number": done(particle(lost_mass="none")),
     "a branch without a mask": ask(requests=[request(2)]),
+    "a beginning of no token": ask(requests=[request(6, masks=(SIZE, 0, 0))]),
+    "a beginning longer than its token": ask(requests=[request(6, masks=(0, 2, 0))]),
+    "a beginning of a special token": ask(requests=[request(6, masks=(SIZE - 1, 1, 0))]),
+    "a mask of bytes that is not there": ask(requests=[request(6, masks=(0, 1, 1))]),
     "a mass without a mask": ask(requests=[request(3)]),
     "a score of what does not follow": ask([(0, 0), (0, 1)], (), [request(4, a=1, b=2)]),
     "a score of what comes before": ask(PREFIXES, (), [request(4, a=3, b=1)]),
@@ -421,6 +427,7 @@ CONVERSATION = [
     ask(PREFIXES, [MASK], [request(a=1, b=2, masks=(1, 0, 0)), request(4, ticket=2, a=1, b=3)]),
     ask([], [b"\x80"], [request(2, ticket=3, a=3, masks=(1, 0, 2)), request(5, ticket=4, a=2)]),
     ask([(3, 1)], [], [request(3, ticket=5, a=4, masks=(2, 0, 0))]),
+    ask([], [], [request(6, ticket=7, a=4, masks=(1, 1, 2)), request(6, ticket=8, a=2)]),
     said(Kind.CALL, {"ticket": 6, "name": "x", "payload": {"a": [1, None, "b"]}}),
     step_done(particles=[{
         "text": "a", "log_weight": -1.5, "log_prior": -2.0, "log_proposal": -0.5, "hint": "",
@@ -488,7 +495,7 @@ async def test_the_conversation_itself_is_sound() -> None:
         await own.send(b"".join(CONVERSATION))
         outcome = await own.outcome()
     assert [p.text for p in outcome.particles] == ["a", "a"]
-    assert outcome.tokens == 3
+    assert outcome.tokens == 4
     assert len(own.events) == 4
 
 

@@ -83,6 +83,29 @@ WRITES = step(
 )
 
 
+SPELLS = step(
+    """
+    self.char_tolerance = 0.4
+    await self.preface("c ")
+    async with AvoidCharsMask(self, "b"):
+        await self.next_char("abc ")
+    await self.spell(["ab", "ac"], look=8)
+    if not await self.wants_to_end():
+        await self.next_token()
+    await self.end()
+    """,
+    rest="""
+    @classmethod
+    def prior_prompt(cls):
+        return "prior"
+
+    @classmethod
+    def proposal_prompt(cls):
+        return "proposal"
+""",
+)
+
+
 def run(source: str, **options: Any) -> Result:
     return run_program(source, "a toy task", **{"follower": FOLLOWER, "n": 4, **options})
 
@@ -106,6 +129,16 @@ def test_a_worker_gives_what_this_process_gives(level: str, sampler: str) -> Non
     assert claims(here) == claims(there)
     assert here.usage.follower_tokens == there.usage.follower_tokens
     assert there.sandbox["witnessed"] == level
+
+
+def test_characters_are_the_same_in_a_worker() -> None:
+    options = {"sampler": "smc", "n": 8, "seed": 3}
+    here, there = run(SPELLS, sandbox="none", **options), run(SPELLS, **options)
+    assert claims(here) == claims(there)
+    assert here.usage.follower_tokens == there.usage.follower_tokens > 0
+    assert there.lost_mass <= 0.4
+    assert there.lost_mass == max(p.lost_mass for p in there.particles)
+    assert Result.from_dict(json.loads(there.to_json())) == there
 
 
 def test_forwards_are_batched_as_in_this_process() -> None:

@@ -23,8 +23,8 @@ def pass_at_1_table(series: Sequence[Series]) -> Table:
     """Weighted Pass@1 by task and level, the paper's numbers beside it."""
     what = (
         "Probability that one sample, drawn in proportion to the weights, passes the ground truth "
-        "(the paper's appendix C); in brackets the 95 % bootstrap interval. An interval without width "
-        "is no certainty: where all of n instances pass, 3/n may still fail (the rule of three)."
+        "(the paper's appendix C); in brackets the 95 % bootstrap interval. One without width is "
+        "no certainty: where all of n instances pass, 3/n may still fail (the rule of three)."
     )
     return _by_task(
         "pass_at_1", "Pass@1", what, series, lambda line: line.row.pass_at_1, 3, counts=True
