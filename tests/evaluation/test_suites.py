@@ -160,7 +160,7 @@ class Plugin:
 
     @hookimpl
     def register_suites(self) -> dict[str, Any]:
-        return {"words": lambda: WORDS, "no-suite": dict}
+        return {"mine": lambda: WORDS, "no-suite": dict}
 
     @hookimpl
     def register_followers(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def test_a_plugins_suite_has_a_command(
     for module in (plugins, import_module("disciple_ext.cli.main")):  # as if it were installed
         monkeypatch.setattr(module, "entry_points", lambda group: [point])
     chosen = ["--follower", "greeter", "--method", "follower,beam", "--shard", "1/2"]
-    assert cli.run(["eval", "words", *chosen, "--out", str(tmp_path / "a"), "--json"]) == 0
+    assert cli.run(["eval", "mine", *chosen, "--out", str(tmp_path / "a"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["instances"] == {
         "follower": {"greet": 2, "part": 1},
         "beam": {"greet": 2, "part": 1},
