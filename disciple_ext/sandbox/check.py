@@ -43,8 +43,8 @@ ALLOWED_IMPORTS = frozenset(
 """Modules that a program may import; none is needed for the program API."""
 
 _COROUTINES = frozenset(
-    """next_token next_word next_sentence next_line end end_sentence wants wants_to_end force hint
-    sample observe intervene call new_context""".split()
+    """next_token next_word next_sentence next_line end end_sentence wants wants_to_end fill
+    fill_span force hint sample observe intervene call new_context""".split()
 )
 _PLAIN = frozenset({"condition", "score", "twist", "finish"})
 _MASKS = "Mask"
