@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from .hookspecs import hookimpl as hookimpl
     from .model.base import BaseModel as BaseModel
     from .model.context import FollowerContext as FollowerContext
+    from .model.formal import GrammarMask as GrammarMask
+    from .model.formal import JsonMask as JsonMask
+    from .model.formal import RegexMask as RegexMask
+    from .model.formal import WordsMask as WordsMask
     from .model.masks import AvoidCharsMask as AvoidCharsMask
     from .model.masks import AvoidWordsMask as AvoidWordsMask
     from .model.masks import CharsMask as CharsMask
@@ -75,6 +79,7 @@ _MODULES = {
     "hookspecs": ("hookimpl",),
     "model.base": ("BaseModel",),
     "model.context": ("FollowerContext",),
+    "model.formal": ("GrammarMask", "JsonMask", "RegexMask", "WordsMask"),
     "model.masks": (
         "AvoidCharsMask",
         "AvoidWordsMask",
@@ -103,6 +108,8 @@ __all__ = [
     "FollowerContext",
     "FollowerError",
     "FollowerLM",
+    "GrammarMask",
+    "JsonMask",
     "LimitExceeded",
     "Limits",
     "MaxCharsMask",
@@ -115,6 +122,7 @@ __all__ = [
     "ProgramError",
     "ProgramRejected",
     "PunctuationMask",
+    "RegexMask",
     "Result",
     "SamplerError",
     "SandboxError",
@@ -125,6 +133,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "WordLengthMask",
+    "WordsMask",
     "WrongFamily",
     "__version__",
     "arun_program",

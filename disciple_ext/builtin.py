@@ -7,6 +7,7 @@ from typing import Any
 
 from .errors import UsageError
 from .hookspecs import hookimpl
+from .model.formal import FORMAL_MASKS
 from .model.masks import ALL_MASKS, Mask
 from .samplers.base import Sampler
 from .samplers.importance import ImportanceSampler
@@ -31,7 +32,7 @@ def register_samplers() -> dict[str, Callable[[], Sampler]]:
 @hookimpl
 def register_masks() -> dict[str, type[Mask]]:
     """The masks of the program API."""
-    return {mask.__name__: mask for mask in ALL_MASKS}
+    return {mask.__name__: mask for mask in (*ALL_MASKS, *FORMAL_MASKS)}
 
 
 @hookimpl

@@ -54,11 +54,13 @@ class _State:
 
     def vocabulary(self, data: dict[str, Any]) -> None:
         """Build the vocabulary and the masks that nearly every program uses."""
+        from .model.matching import grammars
         from .model.vocabulary import Vocabulary
         from .model.words import warm
 
         self.tokens = Vocabulary.from_dict(data, lambda text: self.follower.encode(text))
         warm(self.tokens)
+        grammars(self.tokens)  # before the fork: it takes up to a second, and starts no thread
 
 
 def prepare(order: dict[str, Any]) -> _State:
@@ -72,7 +74,7 @@ def prepare(order: dict[str, Any]) -> _State:
     # What the functions below import is imported here first: they run as a user who may not be
     # able to read the package.
     from . import execution  # noqa: F401
-    from .model import vocabulary, words  # noqa: F401
+    from .model import matching, vocabulary, words  # noqa: F401
     from .plugins import load_plugins
     from .sandbox import link, loader  # noqa: F401
 

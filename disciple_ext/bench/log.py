@@ -6,8 +6,9 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,15 @@ class Log:
         rows: the measurements by their key.
     """
 
-    def __init__(self, directory: Path | None, device: str = "cpu") -> None:
+    def __init__(
+        self, directory: Path | None, device: str = "cpu", packages: Iterable[str] = ()
+    ) -> None:
         """Open a log; what is in it already stays.
+
+        Args:
+            directory: where it is, or None for a log in memory.
+            device: what is measured.
+            packages: packages whose versions matter beside the usual ones.
 
         Raises:
             UsageError: the directory cannot be used, or its log was made on another machine or
@@ -74,7 +82,7 @@ class Log:
         self._path = None if directory is None else directory / RESULTS
         if directory is None:
             return
-        now = machine(device)
+        now = machine(device, packages)
         try:
             directory.mkdir(parents=True, exist_ok=True)
             if (directory / RESULTS).exists():
@@ -127,16 +135,23 @@ def read_machine(directory: Path) -> dict[str, Any]:
     return found
 
 
-def machine(device: str = "cpu") -> dict[str, Any]:
+def machine(device: str = "cpu", packages: Iterable[str] = ()) -> dict[str, Any]:
     """Where and with what it is measured."""
-    packages = ("torch", "transformers", "llamppl", "genlm-backend")
+    packages = ("torch", "transformers", "llamppl", "genlm-backend", *packages)
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "device": device if device == "cpu" else _accelerator(),
         "python": sys.version.split()[0],
-        **{name: version(name) for name in packages},
+        **{name: _version(name) for name in packages},
     }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:

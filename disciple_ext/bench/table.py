@@ -124,19 +124,25 @@ def tables(rows: Sequence[Row], machine: dict[str, Any]) -> str:
     return "\n\n".join([*parts, *_memory(medians), *sweeps])
 
 
-def into_page(page: Path, text: str) -> None:
+def into_page(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Put text between the markers of a page.
+
+    Args:
+        page: the page.
+        text: what goes there.
+        begin: the marker before it.
+        end: the marker after it.
 
     Raises:
         UsageError: the page is not there, or has no markers.
     """
     try:
         old = page.read_text("utf-8")
-        head, begin, rest = old.partition(BEGIN)
-        _, end, tail = rest.partition(END)
-        if not begin or not end:
-            raise UsageError(f"{page} lacks the markers {BEGIN} and {END}")
-        page.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", "utf-8")
+        head, found, rest = old.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed:
+            raise UsageError(f"{page} lacks the markers {begin} and {end}")
+        page.write_text(f"{head}{begin}\n\n{text}\n\n{end}{tail}", "utf-8")
     except OSError as error:
         raise UsageError(f"the page {page} cannot be written: {error}") from error
 

@@ -30,6 +30,12 @@ ENGINE_EXAMPLES = (
     "--figure docs/reference/img/benchmarks.svg",
 )
 
+MASKS_EXAMPLES = (
+    "disciple bench masks --out runs/masks",
+    "disciple bench masks --case date,json --vocabulary 32k",
+    "disciple bench masks --report runs/masks --page docs/reference/benchmarks.md",
+)
+
 
 @app.command("sandbox", epilog=examples(*SANDBOX_EXAMPLES))
 def sandbox(
@@ -150,6 +156,66 @@ def engine(
     given = {name: value for name, value in wanted.items() if value is not None}
     rows = bench.run(replace(chosen, **given), out, _progress)
     _show(rows, machine(device), as_json)
+
+
+@app.command("masks", epilog=examples(*MASKS_EXAMPLES))
+def masks(
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Directory of the log; what is in it is not measured again."),
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option("--case", help="Of date,sentence,counted,arithmetic,json; default: all."),
+    ] = None,
+    size: Annotated[
+        str, typer.Option("--vocabulary", help="Vocabularies, of 8k,32k,128k.")
+    ] = "32k,128k",
+    steps: Annotated[
+        int, typer.Option("--steps", min=2, help="Steps of ours, of 32 particles each.")
+    ] = 200,
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", min=0.0, help="CPU seconds for each figure of genlm-control's."),
+    ] = 8.0,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="DIR", help="Measure nothing: show the log in DIR."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="With --report: a page for the table.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """A step under a formal constraint, against genlm-control's, without the model (CPU time)."""
+    hush()
+    if page and not report:
+        raise UsageError("--page goes with --report DIR")
+    from ..bench import masks as bench
+    from ..bench.log import machine, read_log, read_machine
+    from ..bench.masks_table import BEGIN, END, figures, table
+
+    if report:
+        rows, where = read_log(report), read_machine(report)
+    else:
+        cases = _list(case, "--case") or tuple(bench.CASES)
+        sizes = _list(size, "--vocabulary") or ()
+        rows = bench.run(cases, sizes, out, _told, steps, seconds)
+        where = machine(packages=bench.PACKAGES)
+    if as_json:
+        answer_json({"machine": where, "results": figures(rows)})
+    elif page:
+        from ..bench.table import into_page
+
+        into_page(page, table(rows, where), BEGIN, END)
+        note(f"wrote {page}")
+    else:
+        answer(table(rows, where))
+
+
+def _told(row: Row, done: int, total: int) -> None:
+    value = 1e6 * (row.value or 0.0)
+    note(f"{done}/{total} {row.model} {row.case} {row.implementation} {row.metric}: {value:.0f} us")
 
 
 def _report(directory: Path, page: Path | None, figure: Path | None, as_json: bool) -> None:

@@ -31,7 +31,7 @@ _MASKS_A_ROW = 64
 _BLOCK = 256
 _CHUNK = {"cpu": 2**18}
 """Probabilities worked on at a time: on a CPU, what fits its cache."""
-_SPARSE = 32
+_SPARSE = 16
 """A mask that allows fewer than one token in so many is kept as a list."""
 _TINY = 1e-20
 """Masses below this are worked out in float64."""
@@ -64,12 +64,11 @@ class MaskCache:
         found = self._tensors.get(mask)
         if found is None or found.device != device:
             self._drop(mask)
-            ids = mask.ids
-            if len(ids) * _SPARSE < len(mask.array):
-                made = torch.from_numpy(ids.copy())
+            if len(mask) * _SPARSE < mask.size:
+                made = torch.from_numpy(mask.ids.copy())
             else:
-                dense = np.zeros(_blocks(len(mask.array)) * _BLOCK, dtype=np.float32)
-                dense[: len(mask.array)] = mask.array
+                dense = np.zeros(_blocks(mask.size) * _BLOCK, dtype=np.float32)
+                dense[: mask.size] = mask.array
                 made = torch.from_numpy(dense).view(-1, _BLOCK)
             found = self._tensors[mask] = made.to(device)
             self._left -= found.nbytes

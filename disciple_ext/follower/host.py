@@ -459,8 +459,8 @@ class HostFollower:
         elif isinstance(request, Branch):
             masks = (request.mask, request.given, request.pending)
         for mask in masks:
-            if mask is not None and len(mask.array) != size:
-                return f"a mask has {len(mask.array)} entries; the vocabulary has {size}"
+            if mask is not None and mask.size != size:
+                return f"a mask has {mask.size} entries; the vocabulary has {size}"
         return None
 
     def _problem_of(self, context: Prefix) -> str | None:

@@ -18,7 +18,7 @@ class TokenSet(set[int]):
 
     def as_mask(self, size: int) -> TokenMask:
         """The set as a mask over ``size`` ids; made anew only after the set has changed."""
-        if self._mask is None or len(self._mask.array) != size:
+        if self._mask is None or self._mask.size != size:
             self._mask = from_ids(self, size)
         return self._mask
 

@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import sys
+import traceback
 import types
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, ClassVar, NoReturn
@@ -22,6 +23,8 @@ from llamppl.modeling import Model
 from . import units
 from .characters import CharacterMethods, Spelled
 from .context import FollowerContext, MaskDist, NextToken, Token, token_id
+from .filling import FillMethods
+from .formal import Unfinished
 from .masks import MaskStack, marks
 from .requests import Branch, Draw, Mass, Score, Tokens
 from .stream import Stream
@@ -38,7 +41,7 @@ class Stop(BaseException):
     """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
 
 
-class BaseModel(WordMethods, CharacterMethods, Model):  # type: ignore[misc]  # llamppl ships no types
+class BaseModel(WordMethods, CharacterMethods, FillMethods, Model):  # type: ignore[misc]  # no types
     """A LLaMPPL model over a follower, with masks, prior and proposal, hints and checks.
 
     Subclasses define ``async def step(self)``, and may define ``check(self, text) -> bool``,
@@ -176,9 +179,15 @@ class BaseModel(WordMethods, CharacterMethods, Model):  # type: ignore[misc]  # 
         """
         if self.spelled is not None:
             return await self._wants_to_end_chars(self.spelled)
-        # Masks in force rule on text, so they do not bear on whether it ends.
-        eos = self.context.follower.vocabulary.eos_mask
-        return await self._branch(eos, self.context.drawable)
+        vocabulary = self.context.follower.vocabulary
+        within, may_end = self.context.drawable, self.masks.may_end
+        if may_end is not None:  # other masks rule on text, and do not bear on whether it ends
+            over = vocabulary.eos_mask
+            over = over if within is None else intersect(within, over)
+            text = self._allowed(vocabulary.text_mask)
+            assert text is not None
+            within = text | over if may_end else text
+        return await self._branch(vocabulary.eos_mask, within)
 
     async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool:
         ctx, prior = self.context, self.prior
@@ -350,6 +359,8 @@ class BaseModel(WordMethods, CharacterMethods, Model):  # type: ignore[misc]  # 
             await self._end_chars()
             self.finish_reason = "ended"
         if self.finish_reason != "ended":
+            if self.masks.may_end is False:
+                self._die_of_mask(None, "the end of the text")
             await self._observe_mask(self.context.follower.vocabulary.eos_mask)
             self.finish_reason = "ended"
         self.finish()
@@ -470,10 +481,13 @@ class BaseModel(WordMethods, CharacterMethods, Model):  # type: ignore[misc]  # 
 
     def _die(self, finish_reason: str, what: str) -> NoReturn:
         self.line = program_line()
+        self._end_here(finish_reason, what)
+        raise Stop
+
+    def _end_here(self, finish_reason: str, what: str) -> None:
         where = f" (program line {self.line})" if self.line is not None else ""
         self.changes.append((finish_reason, -math.inf))
         self.die(finish_reason, f"{what}{where}; the text so far is {self.text!r}")
-        raise Stop
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BaseModel:
         # Registered before the attributes are copied: one that refers back to the particle must
@@ -496,6 +510,10 @@ def _stoppable(step: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
     async def wrapper(self: BaseModel, *args: Any, **kwargs: Any) -> Any:
         try:
             return await step(self, *args, **kwargs)
+        except Unfinished as left:
+            self.line = program_line(left.__traceback__)
+            self._end_here("impossible_mask", str(left))
+            return None
         except Stop:
             if not self.finished:  # pragma: no cover - Stop is raised on finished particles only
                 raise
@@ -504,9 +522,18 @@ def _stoppable(step: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
     return wrapper
 
 
-def program_line(frame: types.FrameType | None = None) -> int | None:
-    """The line of the program that is running now (or in ``frame``), innermost frame first."""
-    frame = frame or sys._getframe(1)
+def program_line(
+    place: types.FrameType | types.TracebackType | None = None,
+) -> int | None:
+    """The line of the program that is running now, or at a place; innermost frame first."""
+    if isinstance(place, types.TracebackType):
+        lines = [
+            number
+            for frame, number in traceback.walk_tb(place)
+            if frame.f_code.co_filename == PROGRAM_FILE
+        ]
+        return lines[-1] if lines else None
+    frame: types.FrameType | None = place or sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == PROGRAM_FILE:
             return frame.f_lineno

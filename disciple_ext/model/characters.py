@@ -332,6 +332,7 @@ class CharacterMethods:
     def _put_tokens(self, tokens: Iterable[int]) -> None:
         self.lost_before, self.spelled = self.lost_mass, None
         for token in tokens:  # the masks have had these characters
+            self.masks.tokens = self.masks.tokens.then(token)
             self.context.append(token)
             if self.prior is not None:
                 self.prior.append(token)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from .prefix import Prefix
 from .utf8 import bytes_of
 from .vocabulary import TokenMask, Vocabulary, intersect, unfinished
 
@@ -37,30 +38,50 @@ __all__ = [
 
 
 class MaskStack:
-    """The masks in force on one particle, outermost first, and the bytes of its text."""
+    """The masks in force on one particle, outermost first, and the bytes of its text.
+
+    Attributes:
+        tokens: the text's tokens; characters that are not tokens yet are not among them.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.masks: list[Mask] = []
         self.text = bytearray()
+        self.tokens = Prefix.ROOT
 
-    def current(self, within: TokenMask | None) -> TokenMask | None:
-        """Every mask in force together with ``within``; None where nothing is ruled out."""
+    def current(self, within: TokenMask | None, without: Mask | None = None) -> TokenMask | None:
+        """The masks in force together with ``within``; None where nothing is ruled out.
+
+        Args:
+            within: what else is asked for, or None.
+            without: a mask to leave out.
+        """
         for mask in self.masks:
-            allowed = mask.allowed(self.vocabulary)
+            allowed = None if mask is without else mask.allowed(self.vocabulary)
             if allowed is not None:
                 within = allowed if within is None else intersect(within, allowed)
         return within
 
     def consume(self, token: int) -> None:
         """A token was added to the text."""
-        self.consume_bytes(self.vocabulary.tokens[token])
+        data = self.vocabulary.tokens[token]
+        for mask in self.masks:
+            mask.follow(token, data)
+        self.text += data
+        self.tokens = self.tokens.then(token)
 
     def consume_bytes(self, data: bytes) -> None:
-        """These bytes were added to the text."""
+        """These bytes were added to the text; their tokens are put into ``tokens`` later."""
         for mask in self.masks:
             mask.consume(data)
         self.text += data
+
+    @property
+    def may_end(self) -> bool | None:
+        """Whether the text may end here; None where no mask bears on that."""
+        verdicts = [v for mask in self.masks if (v := mask.complete) is not None]
+        return all(verdicts) if verdicts else None
 
     def describe(self) -> str:
         """The masks in force, for messages."""
@@ -112,8 +133,17 @@ class Mask:
             "CharsMask, AvoidCharsMask, MaxCharsMask or ChoiceMask"
         )
 
+    def follow(self, token: int, data: bytes) -> None:
+        """Follow the text by one token, for masks that go by its id, too."""
+        self.consume(data)
+
     def consume(self, data: bytes) -> None:
         """Follow the text by the bytes of one token, or by one byte."""
+
+    @property
+    def complete(self) -> bool | None:
+        """Whether the text may end here; None for a mask that does not bear on that."""
+        return None
 
     def clone(self) -> Self:
         """A copy whose state is independent (a particle's copy copies its masks like this)."""
@@ -299,6 +329,10 @@ class ChoiceMask(Mask):
     def consume(self, data: bytes) -> None:
         if b"" not in self.left:
             self.left = tuple(c[len(data) :] for c in self.left if c.startswith(data))
+
+    @property
+    def complete(self) -> bool:
+        return b"" in self.left
 
     def __repr__(self) -> str:
         return f"ChoiceMask({shorten(str([c.decode() for c in self.choices]), 60)})"

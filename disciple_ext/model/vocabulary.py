@@ -1,4 +1,4 @@
-"""A follower's tokens, and masks over them as boolean arrays that are built once.
+"""A follower's tokens, and masks over them that are built once.
 
 Masks are made once per (kind, argument) and shared: nothing here does per-vocabulary Python work
 on the hot path. This module needs numpy only, so that it also loads inside the sandbox.
@@ -8,126 +8,20 @@ from __future__ import annotations
 
 import base64
 import codecs
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .token_mask import BoolArray, MaskMemo, TokenMask, from_ids, intersect
 from .trie import ByteTrie
 
 __all__ = ["TokenMask", "Vocabulary", "WordShapes", "from_ids", "intersect", "unfinished"]
 
-BoolArray = NDArray[np.bool_]
-
-
-class TokenMask(AbstractSet[int]):
-    """An immutable set of token ids.
-
-    It is also a Python set of ints, so that code written for LLaMPPL's masks takes it.
-
-    Attributes:
-        array: read-only booleans, shape (vocabulary size,).
-        name: what a person calls it, for messages.
-    """
-
-    __slots__ = ("__weakref__", "_ids", "array", "name")
-
-    def __init__(self, array: BoolArray, name: str = "mask") -> None:
-        array = np.ascontiguousarray(array, dtype=np.bool_)
-        array.setflags(write=False)
-        self.array = array
-        self.name = name
-        self._ids: NDArray[np.int64] | None = None
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """The ids in the mask, ascending; kept where they are few."""
-        ids = self._ids
-        if ids is None:
-            ids = np.flatnonzero(self.array)
-            if 8 * len(ids) <= len(self.array):
-                self._ids = ids
-        return ids
-
-    def __contains__(self, token: object) -> bool:
-        return isinstance(token, int | np.integer) and bool(
-            0 <= token < len(self.array) and self.array[token]
-        )
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.ids.tolist())
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self.array))
-
-    # Identity, not content: masks are interned by the vocabulary, and are keys of caches.
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if isinstance(other, TokenMask):
-            return bool(np.array_equal(self.array, other.array))
-        return NotImplemented if not isinstance(other, AbstractSet) else set(self) == other
-
-    def __and__(self, other: AbstractSet[object]) -> TokenMask:
-        return intersect(self, self._coerce(other))
-
-    __rand__ = __and__
-
-    def __or__(self, other: AbstractSet[object]) -> TokenMask:
-        return _union(self, self._coerce(other))
-
-    __ror__ = __or__
-
-    def __sub__(self, other: AbstractSet[object]) -> TokenMask:
-        return intersect(self, ~self._coerce(other))
-
-    def __rsub__(self, other: AbstractSet[object]) -> TokenMask:
-        return intersect(self._coerce(other), ~self)
-
-    def __invert__(self) -> TokenMask:
-        return _complement(self)
-
-    def _coerce(self, other: AbstractSet[object]) -> TokenMask:
-        return other if isinstance(other, TokenMask) else from_ids(other, len(self.array))
-
-    def __deepcopy__(self, memo: object) -> TokenMask:
-        return self  # immutable
-
-    def __repr__(self) -> str:
-        return f"<TokenMask {self.name}: {len(self)} of {len(self.array)}>"
-
-
-def from_ids(ids: Iterable[object], size: int, name: str = "tokens") -> TokenMask:
-    """A mask of the given token ids (ids outside the vocabulary are ignored)."""
-    array = np.zeros(size, dtype=np.bool_)
-    keep = [int(i) for i in ids if 0 <= int(i) < size]  # type: ignore[call-overload]
-    array[keep] = True
-    return TokenMask(array, name)
-
-
-@lru_cache(maxsize=1024)
-def intersect(a: TokenMask, b: TokenMask) -> TokenMask:
-    """The tokens in both masks; memoised by identity."""
-    if a is b:
-        return a
-    return TokenMask(a.array & b.array, f"{a.name} and {b.name}")
-
-
-@lru_cache(maxsize=1024)
-def _union(a: TokenMask, b: TokenMask) -> TokenMask:
-    return TokenMask(a.array | b.array, f"{a.name} or {b.name}")
-
-
-@lru_cache(maxsize=1024)
-def _complement(mask: TokenMask) -> TokenMask:
-    return TokenMask(~mask.array, f"not {mask.name}")
+T = TypeVar("T")
 
 
 class Vocabulary:
@@ -157,7 +51,8 @@ class Vocabulary:
         self.tokens = [b"" if i in self.special else t for i, t in enumerate(padded)]
         self._encode = encode
         self._n_tokenizer = min(len(tokens), self.size)
-        self._masks: dict[Hashable, TokenMask] = {}
+        self._derived: dict[Any, Any] = {}
+        self._masks: MaskMemo[Hashable] = MaskMemo(entries=2048, nbytes=2**26)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of ``text`` in the middle of a text: no BOS, no special token."""
@@ -190,17 +85,17 @@ class Vocabulary:
         eos, special, size = data["eos"], data["special"], data["size"]
         return cls(tokens, eos=eos, special=special, encode=encode, size=size)
 
+    def derived(self, make: Callable[[Vocabulary], T]) -> T:
+        """What ``make`` computes of this vocabulary, computed once."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return self._derived[make]  # type: ignore[no-any-return]
+
     # Masks ---------------------------------------------------------------------------------
 
     def mask(self, key: Hashable, name: str, build: Callable[[], BoolArray]) -> TokenMask:
         """The mask memoised under ``key``, built on first use."""
-        found = self._masks.get(key)
-        if found is None:
-            if len(self._masks) >= 2048:  # arguments may be unbounded: forget the oldest half
-                for old in list(self._masks)[:1024]:
-                    del self._masks[old]
-            found = self._masks[key] = TokenMask(build(), name)
-        return found
+        return self._masks.get(key, lambda: TokenMask(build(), name))
 
     def where(self, key: Hashable, name: str, test: Callable[[str], bool]) -> TokenMask:
         """The text tokens whose whole text passes ``test``; tokens cut inside a code point fail."""

@@ -35,8 +35,9 @@ from ..model.requests import (
     Request,
     Score,
 )
-from ..model.vocabulary import TokenMask, Vocabulary
+from ..model.vocabulary import Vocabulary
 from . import messages
+from .interned import SentMasks
 from .messages import Kind
 
 __all__ = ["Link", "RemoteFollower"]
@@ -143,7 +144,7 @@ class RemoteFollower:
         self._ticket = 0
         self._answered = False
         self._prefixes: dict[Prefix, int] = {Prefix.ROOT: 0}
-        self._masks: dict[TokenMask, int] = {}
+        self._masks = SentMasks()
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
         self._texts: dict[str, tuple[int, ...]] = {}
         self._vectors = vectors
@@ -231,14 +232,15 @@ class RemoteFollower:
                 except Exception as error:  # a request that a program made up: it fails alone
                     self._fail(ticket, f"the request is malformed: {type(error).__name__}: {error}")
         self._queue.clear()
-        head = messages.COUNTS.pack(len(nodes), len(masks), len(records))
-        payload = b"".join((head, *nodes, *masks, *records))
-        self._link.send(b"".join((*calls, messages.encode(Kind.ASK, payload))))
+        head = messages.COUNTS.pack(len(nodes), len(records))
+        payload = b"".join((head, *nodes, *records))
+        self._link.send(b"".join((*calls, *masks, messages.encode(Kind.ASK, payload))))
+        self._masks.forget()
 
     def _record(
         self, ticket: int, request: Request, nodes: list[bytes], masks: list[bytes]
     ) -> bytes:
-        pack, node, mask = messages.ASK.pack, self._prefix, self._mask
+        pack, node, mask = messages.ASK.pack, self._prefix, self._masks.number
         match request:
             case Draw():
                 a, b = node(request.proposal, nodes), node(request.prior, nodes)
@@ -291,16 +293,6 @@ class RemoteFollower:
             nodes.append(messages.NODE.pack(known[node.parent], node.token))
             known[node] = len(known)
         return known[prefix]
-
-    def _mask(self, mask: TokenMask | None, masks: list[bytes]) -> int:
-        """The number of a mask, which is sent where the host lacks it."""
-        if mask is None:
-            return 0
-        number = self._masks.get(mask)
-        if number is None:
-            number = self._masks[mask] = len(self._masks) + 1
-            masks.append(np.packbits(mask.array).tobytes())
-        return number
 
     def _take(self, kind: int, payload: bytes) -> None:
         if kind == Kind.RESULT:

@@ -41,6 +41,7 @@ __all__ = [
     "ASK",
     "COUNTS",
     "LONGEST",
+    "MASK",
     "MAX_NEED",
     "MAX_TEXT",
     "NODE",
@@ -74,16 +75,19 @@ _MAX_ITEMS = 1_000_000
 """Lists and objects, and commas, of one JSON message at most: they take far more memory and time
 than their bytes."""
 
-COUNTS = struct.Struct("<III")
-"""Head of an ``ASK``: how many prefixes, masks and requests follow."""
+COUNTS = struct.Struct("<II")
+"""Head of an ``ASK``: how many prefixes and requests follow."""
+MASK = struct.Struct("<IB")
+"""Head of a ``MASK``: its number, from 1 on, which may have been another mask's before; and its
+form: 0 for packed bits, 1 for ascending ids of four bytes each."""
 NODE = struct.Struct("<II")
 """A new prefix: the number of its parent (0 is the empty one), and the token after it. Prefixes
 are numbered from 1 in the order in which they are sent."""
 ASK = struct.Struct("<BBIIIIIIdd")
 """A request: operation, vector slot, ticket, two prefixes, three masks (0 is none), the uniform,
 the temperature. The second prefix is the prior of a ``Draw`` or ``Branch``, and what a ``Score``
-leads to. Masks, numbered from 1, are sent once, as packed bits. A ``NextBytes`` names the bytes
-begun by a token and their number, in the place of the first two masks."""
+leads to. A ``NextBytes`` names the bytes begun by a token and their number, in the place of the
+first two masks."""
 ANSWER = struct.Struct("<IBiddd")
 """An answer: ticket, status (0 answered, 1 floats, 2 failed), an integer, and three floats.
 Scores and masses by the byte follow the records as floats, as many as the integer says; so do the
@@ -100,6 +104,7 @@ class Kind(IntEnum):
     EVENT = 5
     DONE = 6
     FAILED = 7
+    MASK = 8
     JOB = 16
     ANSWER = 17
     REPLY = 18
@@ -114,6 +119,7 @@ LONGEST = {
     Kind.EVENT: 2**22,
     Kind.DONE: 2**23,
     Kind.FAILED: 2**20,
+    Kind.MASK: 2**19,
 }
 """Bytes that a frame of the worker's may have: the host reads each in a moment."""
 

@@ -42,7 +42,7 @@ from ..task import Limits
 from ..trace.events import Event
 from . import messages
 from .ending import Exit, cause
-from .interned import interned_mask
+from .interned import read_mask
 from .messages import VECTORS, Kind, Malformed
 
 __all__ = ["Exit", "Outcome", "Session"]
@@ -50,7 +50,9 @@ __all__ = ["Exit", "Outcome", "Session"]
 _MAX_WAITING = 100_000
 """Requests that a worker may have under way."""
 _MAX_PREFIXES = 1_000_000
+_MAX_MASKS = 2**17
 _MAX_MASK_BYTES = 2**28
+"""Of the masks that a worker may name at one time; it gives old ones' numbers to others."""
 _MAX_ENCODED = 1_000_000
 """Characters that a run may have encoded in all: it is done on the loop that all runs share."""
 _MAX_UNSENT = 2**25
@@ -110,7 +112,8 @@ class Session:
         self._received = 0
         self._unsent = bytearray()
         self._prefixes = [Prefix.ROOT]
-        self._masks: list[TokenMask | None] = [None]
+        self._masks: dict[int, TokenMask | None] = {0: None}
+        self._mask_bytes = 0
         self._waiting: dict[int, Any] = {}
         self._held: list[tuple[int, int, Request]] = []
         self._easy_rounds = 0
@@ -198,6 +201,8 @@ class Session:
         match kind:
             case Kind.ASK:
                 self._asked(payload)
+            case Kind.MASK:
+                self._named(*read_mask(payload, self.follower.vocabulary.size))
             case Kind.NEED:
                 self._needed(payload)
             case Kind.CALL:
@@ -222,16 +227,10 @@ class Session:
     def _asked(self, payload: bytes) -> None:
         if len(payload) < messages.COUNTS.size:
             raise Malformed("a batch without a head")
-        nodes, masks, requests = messages.COUNTS.unpack_from(payload)
+        nodes, requests = messages.COUNTS.unpack_from(payload)
         at = messages.COUNTS.size
         self._new_prefixes(messages.read_records(messages.NODE, payload, at, nodes))
         at += nodes * messages.NODE.size
-        size = -(-self.follower.vocabulary.size // 8)
-        if at + masks * size > len(payload):
-            raise Malformed("a batch is shorter than it says")
-        for begin in range(at, at + masks * size, size):
-            self._new_mask(payload[begin : begin + size])
-        at += masks * size
         if at + requests * messages.ASK.size != len(payload):
             raise Malformed("a batch is longer than it says")
         records = messages.read_records(messages.ASK, payload, at, requests)
@@ -265,20 +264,21 @@ class Session:
             self._overlong |= node.length > longest
             prefixes.append(node)
 
-    def _new_mask(self, packed: bytes) -> None:
-        size = self.follower.vocabulary.size
-        if len(self._masks) * size > _MAX_MASK_BYTES:
-            raise Malformed(f"more than {len(self._masks)} masks")
-        self._masks.append(interned_mask(packed, size))
+    def _named(self, number: int, mask: TokenMask) -> None:
+        old = self._masks.get(number)
+        self._mask_bytes += mask.nbytes - (0 if old is None else old.nbytes)
+        if not 0 < number <= _MAX_MASKS or self._mask_bytes > _MAX_MASK_BYTES:
+            raise Malformed(f"a mask numbered {number}, after {len(self._masks) - 1} others")
+        self._masks[number] = mask
 
     def _requests(self, records: Any) -> list[tuple[int, int, Request]]:
         prefixes, masks, waiting = self._prefixes, self._masks, self._waiting
-        contexts, known = len(prefixes), len(masks)
+        contexts = len(prefixes)
         self._spend(len(records))
         asked: list[tuple[int, int, Request]] = []
         for kind, slot, ticket, a, b, m, given, pending, u, temperature in records:
-            named = (pending,) if kind == 6 else (m, given, pending)
-            if max(a, b) >= contexts or max(named) >= known:
+            named = {pending} if kind == 6 else {m, given, pending}
+            if max(a, b) >= contexts or not named <= masks.keys():
                 raise Malformed("a request names a context or a mask that was never sent")
             if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
                 raise Malformed("a request with a uniform or a temperature that is out of range")

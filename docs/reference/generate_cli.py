@@ -35,6 +35,7 @@ COMMANDS = (
     "report",
     "bench sandbox",
     "bench engine",
+    "bench masks",
 )
 PAGE = Path(__file__).with_name("cli.md")
 

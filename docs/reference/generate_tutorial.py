@@ -13,12 +13,13 @@ from typing import Any
 
 from disciple_ext.model import units
 from disciple_ext.model.base import BaseModel
+from disciple_ext.model.formal import FORMAL_MASKS
 from disciple_ext.model.masks import ALL_MASKS
 
 PAGE = Path(__file__).resolve().parents[2] / "disciple_ext" / "planner" / "tutorial.md"
 COROUTINES = (
     "next_token next_word next_sentence next_line end_sentence force wants wants_word wants_to_end "
-    "hint preface next_char spell force_chars end_word end"
+    "fill fill_span hint preface next_char spell force_chars end_word end"
 ).split()
 PLAIN = ("condition", "score", "finish")
 READ = ("text", "words", "random", "char_log_probs")
@@ -47,7 +48,7 @@ def reference() -> Iterator[str]:
         yield _entry(f"self.{name}", getattr(BaseModel, name).fget)
     yield "- `len(self)`: characters of the text so far; `self.max_tokens`: limit of its tokens."
     yield "\nMasks, for `async with`:\n"
-    for mask in ALL_MASKS:
+    for mask in sorted((*ALL_MASKS, *FORMAL_MASKS), key=lambda mask: mask.__name__):
         yield _entry(f"{mask.__name__}(self, {_arguments(mask.__init__, 2)[1:]}", mask)
     yield "\nUnits, as the evaluation counts them:\n"
     for name in UNITS:

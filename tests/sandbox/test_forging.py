@@ -56,9 +56,14 @@ assert (SIZE + 7) // 8 == len(MASK)
 
 
 def ask(nodes: Any = (), masks: Any = (), requests: Any = (), counts: Any = None) -> bytes:
-    head = COUNTS.pack(*(counts or (len(nodes), len(masks), len(requests))))
-    body = [*(NODE.pack(*node) for node in nodes), *masks, *requests]
-    return encode(Kind.ASK, b"".join([head, *body]))
+    head = COUNTS.pack(*(counts or (len(nodes), len(requests))))
+    body = [*(NODE.pack(*node) for node in nodes), *requests]
+    named = [mask(number, data) for number, data in enumerate(masks, 1)]
+    return b"".join([*named, encode(Kind.ASK, b"".join([head, *body]))])
+
+
+def mask(number: int, data: bytes, form: int = 0) -> bytes:
+    return encode(Kind.MASK, messages.MASK.pack(number, form) + data)
 
 
 def request(
@@ -183,13 +188,21 @@ FORGED: dict[str, bytes | tuple[bytes, type[DiscipleError], str]] = {
     "garbage": b"\x00\xff garbage\n" * 100,
     # Batches
     "a batch without a head": encode(Kind.ASK, b"123"),
-    "more prefixes than there are": ask(counts=(1, 0, 0)),
-    "more masks than there are": ask(counts=(0, 1, 0)),
-    "more requests than there are": ask(counts=(0, 0, 1)),
-    "counts without end": ask(counts=(2**32 - 1, 2**32 - 1, 2**32 - 1)),
-    "more bytes than it says": ask(masks=[MASK], counts=(0, 0, 0)),
-    "a mask that is too short": ask(masks=[b""], counts=(0, 1, 0)),
-    "a mask that is too long": ask(masks=[MASK + b"x"]),
+    "more prefixes than there are": ask(counts=(1, 0)),
+    "more requests than there are": ask(counts=(0, 1)),
+    "counts without end": ask(counts=(2**32 - 1, 2**32 - 1)),
+    "more bytes than it says": ask(nodes=PREFIXES, counts=(0, 0)),
+    "a mask that is too short": mask(1, b""),
+    "a mask that is too long": mask(1, MASK + b"x"),
+    "a mask without a head": encode(Kind.MASK, b"1"),
+    "a mask with the number of none": mask(0, MASK),
+    "a mask with a number out of range": mask(2**17 + 1, MASK),
+    "a mask of an unknown form": mask(1, MASK, form=2),
+    "half an id": mask(1, bytes(5), form=1),
+    "ids out of order": mask(1, struct.pack("<2I", 2, 1), form=1),
+    "an id twice": mask(1, struct.pack("<2I", 1, 1), form=1),
+    "an id beyond the vocabulary": mask(1, struct.pack("<I", SIZE), form=1),
+    "an id below zero": mask(1, b"\xff" * 4, form=1),
     "a parent that is not there": ask(nodes=[(7, 0)]),
     "a parent that comes later": ask(nodes=[(2, 0), (0, 0)]),
     "a token beyond the vocabulary": ask(nodes=[(0, SIZE)]),
@@ -400,6 +413,20 @@ async def test_what_a_worker_makes_the_host_keep_is_bounded(
             await own.outcome()
 
 
+async def test_a_number_may_be_given_to_another_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_MAX_MASK_BYTES", 10 * SIZE)
+    follower = toy()
+    only_b = mask(1, struct.pack("<I", 1), form=1)
+    async with wire(follower) as own:
+        await own.send(READY + (mask(1, MASK) + mask(2, MASK) + only_b) * 50)
+        await own.send(ask([(0, follower.prompt("p")[0])], (), [request(a=1, masks=(1, 0, 0))]))
+        _, payload = await own.answer()
+        assert messages.ANSWER.unpack_from(payload, 4)[1:3] == (0, 1)
+        assert own.session._mask_bytes <= 2 * SIZE
+        await own.send(done(particle()))
+        await own.outcome()
+
+
 async def test_whole_distributions_are_few_at_a_time() -> None:
     """A worker that reads no answers would otherwise fill the host's memory with them."""
     for slots in ([0, 0], [*range(17)], [255]):
@@ -425,6 +452,7 @@ CONVERSATION = [
     said(Kind.NEED, {"prompt": "p", "hint": ""}),
     said(Kind.NEED, {"encode": "ab"}),
     ask(PREFIXES, [MASK], [request(a=1, b=2, masks=(1, 0, 0)), request(4, ticket=2, a=1, b=3)]),
+    mask(2, struct.pack("<I", 0), form=1),
     ask([], [b"\x80"], [request(2, ticket=3, a=3, masks=(1, 0, 2)), request(5, ticket=4, a=2)]),
     ask([(3, 1)], [], [request(3, ticket=5, a=4, masks=(2, 0, 0))]),
     ask([], [], [request(6, ticket=7, a=4, masks=(1, 1, 2)), request(6, ticket=8, a=2)]),
