@@ -23,6 +23,7 @@ from . import units
 from .context import FollowerContext, MaskDist, NextToken, Token, token_id
 from .masks import MaskStack, marks
 from .requests import Branch, Draw, Mass, Score, Tokens
+from .services import ServiceMethods
 from .stream import Stream
 from .vocabulary import TokenMask, intersect
 from .words import WordMethods
@@ -37,7 +38,7 @@ class Stop(BaseException):
     """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
 
 
-class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no types
+class BaseModel(WordMethods, ServiceMethods, Model):  # type: ignore[misc]  # llamppl ships no types
     """A LLaMPPL model over a follower, with masks, prior and proposal, hints and checks.
 
     Subclasses define ``async def step(self)``, and may define ``check(self, text) -> bool``,
@@ -51,6 +52,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         finish_reason: why the particle ended, or None while it has not.
         reason: the same for a person.
         line: program line at which it ended (1-based), or None.
+        weighed: natural log of what each potential, by name and matter, was charged so far.
     """
 
     check: ClassVar[Callable[..., Any] | None] = None
@@ -76,6 +78,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         self.log_prior = 0.0
         self.log_proposal = 0.0
         self.changes: list[tuple[str, float]] = []
+        self.weighed: dict[tuple[str, str], float] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -302,6 +305,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if self.finish_reason != "ended":
             await self._observe_mask(self.context.follower.vocabulary.eos_mask)
             self.finish_reason = "ended"
+        if self.weighed:
+            await self._weigh_whole()
         self.finish()
 
     def finish(self) -> None:

@@ -44,7 +44,7 @@ ALLOWED_IMPORTS = frozenset(
 
 _COROUTINES = frozenset(
     """next_token next_word next_sentence next_line end end_sentence wants wants_to_end force hint
-    sample observe intervene call new_context""".split()
+    sample observe intervene call new_context ask weigh draw_with""".split()
 )
 _PLAIN = frozenset({"condition", "score", "twist", "finish"})
 _MASKS = "Mask"

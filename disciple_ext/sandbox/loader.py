@@ -51,7 +51,7 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
 
 _TAKEN = frozenset(
     "beam_idx changes context finish_reason finished hint_text line log_prior log_proposal masks "
-    "max_tokens prior reason twist_amount weight".split()
+    "max_tokens prior reason twist_amount weighed weight".split()
 )
 """Attributes that every particle sets."""
 _LONGEST_MESSAGE = 2000

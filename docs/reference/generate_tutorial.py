@@ -18,7 +18,7 @@ from disciple_ext.model.masks import ALL_MASKS
 PAGE = Path(__file__).resolve().parents[2] / "disciple_ext" / "planner" / "tutorial.md"
 COROUTINES = (
     "next_token next_word next_sentence next_line end_sentence force wants wants_word wants_to_end "
-    "hint end"
+    "hint weigh draw_with ask end"
 ).split()
 PLAIN = ("condition", "score")
 READ = ("text", "words", "random")
