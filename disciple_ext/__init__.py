@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .errors import SamplerError as SamplerError
     from .errors import SandboxError as SandboxError
     from .errors import SandboxUnavailable as SandboxUnavailable
+    from .errors import ServiceError as ServiceError
     from .errors import TaskNotUnderstood as TaskNotUnderstood
     from .errors import UsageError as UsageError
     from .errors import WrongFamily as WrongFamily
@@ -71,6 +72,7 @@ _MODULES = {
         "SamplerError",
         "SandboxError",
         "SandboxUnavailable",
+        "ServiceError",
         "TaskNotUnderstood",
         "UsageError",
         "WrongFamily",
@@ -127,6 +129,7 @@ __all__ = [
     "SamplerError",
     "SandboxError",
     "SandboxUnavailable",
+    "ServiceError",
     "Task",
     "TaskNotUnderstood",
     "TokenSequence",

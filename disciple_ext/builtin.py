@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .errors import UsageError
@@ -14,6 +15,7 @@ from .samplers.importance import ImportanceSampler
 from .samplers.rejection import RejectionSampler
 from .samplers.smc import SMCSampler
 from .samplers.smc_steer import SteerSampler
+from .specs import call
 
 __all__: list[str] = []
 
@@ -99,6 +101,41 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         return from_logprobs(argument)
 
     return {"embedded": embedded, "hf": hugging_face, "vllm": vllm, "vllm-logprobs": vllm_logprobs}
+
+
+@hookimpl
+def register_services() -> dict[str, Callable[[str], Any]]:
+    """A judge, a reward model, either of them for each step, and the user's own Python."""
+
+    def judge(argument: str) -> Any:
+        from .services.judge import Judge
+
+        return _with_options("judge", Judge, argument, "a chat model, as in 'judge:gpt-4o-mini'")
+
+    def reward(argument: str) -> Any:
+        from .services.reward import Reward
+
+        return _with_options("reward", Reward, argument, "a classifier, as in 'reward:PATH'")
+
+    def steps(argument: str) -> Any:
+        from .services.score import Steps
+
+        return Steps(reward(argument))
+
+    def python(argument: str) -> Any:
+        from .services.load import from_python
+
+        return from_python(argument)
+
+    return {"judge": judge, "python": python, "reward": reward, "steps": steps}
+
+
+def _with_options(name: str, factory: Callable[..., Any], argument: str, what: str) -> Any:
+    """Call a factory with ``MODEL,OPTION=VALUE,...``."""
+    model, _, options = argument.partition(",")
+    if not model:
+        raise UsageError(f"name {what}; options follow after a comma, as in ',temperature=0.5'")
+    return call("service", name, partial(factory, model), options) if options else factory(model)
 
 
 def _need_argument(name: str, model: str) -> None:

@@ -12,6 +12,7 @@
     ├── SandboxError           the sandbox, not the program, failed
     │   └── SandboxUnavailable this machine cannot give the level that was asked for
     ├── FollowerError          a model cannot be loaded or evaluated
+    ├── ServiceError           a service that a program called failed on the host
     ├── LimitExceeded          a step, token, time or money limit ended the work
     ├── SamplerError           a sampler broke its contract (NaN weights, a stepped dead particle)
     ├── PluginError            a plugin is broken, or two share a name
@@ -38,6 +39,7 @@ __all__ = [
     "SamplerError",
     "SandboxError",
     "SandboxUnavailable",
+    "ServiceError",
     "TaskNotUnderstood",
     "UsageError",
     "WrongFamily",
@@ -143,6 +145,20 @@ class FollowerError(DiscipleError):
     """A follower model cannot be loaded or evaluated."""
 
     exit_code = 4
+
+
+class ServiceError(DiscipleError):
+    """A service that a program called failed, or gave no reply in time.
+
+    Attributes:
+        service: name of the service.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, service: str = "") -> None:
+        super().__init__(message)
+        self.service = service
 
 
 class LimitExceeded(DiscipleError):

@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +34,7 @@ from .samplers import weights
 from .samplers.base import Run, Sampler
 from .sandbox import loader
 from .sandbox.messages import shortened
+from .services.desk import Services
 from .task import Limits, Task
 from .trace.events import Event, Observer, RunFinished, RunStarted
 
@@ -52,6 +53,7 @@ class Setting:
         observers: called with each event.
         patterns: names of masks and patterns that programs find.
         plugins: names of the plugins in use.
+        services: what programs may call beside the follower.
     """
 
     follower: Follower | None
@@ -61,6 +63,7 @@ class Setting:
     observers: tuple[Observer, ...]
     patterns: dict[str, Any]
     plugins: tuple[str, ...] = ()
+    services: Services = field(default_factory=Services)
 
     def emit(self, event: Event) -> None:
         """Tell every observer."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from .model.masks import Mask
     from .model.requests import Follower
@@ -78,8 +78,12 @@ def register_followers() -> dict[str, Callable[[str], Follower]]:  # type: ignor
 
 
 @hookspec
-def register_services() -> dict[str, Callable[[Any], Awaitable[Any]]]:  # type: ignore[empty-body]
-    """Host side. Services that programs reach with the protocol's ``call``: name to coroutine."""
+def register_services() -> dict[str, Callable[[str], Any]]:  # type: ignore[empty-body]
+    """Host side. Services: name to factory, called with what follows ``NAME:`` in the spec.
+
+    What a factory returns is described in :mod:`disciple_ext.services`. A program reaches only what
+    the user gave to its run, under the name that it was given.
+    """
 
 
 @hookspec

@@ -7,11 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import LimitExceeded, SandboxUnavailable
 from .execution import Setting, describe_sampler, execute
 from .model.base import program_line
+from .model.requests import Follower
 from .program import Program
 from .result import Result
 from .sandbox import inprocess, loader
@@ -35,6 +37,9 @@ async def launch(program: Program, task: Task, setting: Setting) -> Result:
         DiscipleError: whatever else :func:`~disciple_ext.execution.execute` raises.
     """
     level = await choose_level(program, setting)
+    assert setting.follower is not None
+    served = setting.services.serve(setting.follower)
+    setting = replace(setting, follower=cast(Follower, served))
     deadline = time.monotonic() + task.limits.timeout
     work = execute(program, task, setting, level, deadline)
     if level != "none":

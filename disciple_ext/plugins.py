@@ -90,8 +90,8 @@ class Registry:
     def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.
 
-        A planner's or follower's factory gets what follows ``NAME:`` as it stands, a sampler's
-        gets it as options (see :mod:`disciple_ext.specs`). The others take nothing.
+        A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands, a
+        sampler's gets it as options (see :mod:`disciple_ext.specs`). The others take nothing.
 
         Args:
             kind: such as ``"planners"``.
@@ -108,7 +108,7 @@ class Registry:
         if name not in table:
             known = ", ".join(sorted(table))
             raise UsageError(f"unknown {what} {spec!r}; there are: {known}")
-        if kind in ("planners", "followers"):
+        if kind in ("planners", "followers", "services"):
             for option in set(options) - set(signature(table[name]).parameters):
                 flag = "--no-cache" if option == "cache" else f"--{option}"
                 raise UsageError(f"the {what} {name!r} has no use for {flag}")

@@ -78,6 +78,7 @@ async def rehearse(program: Program, task: Task, setting: Setting) -> tuple[str,
         # Each particle is for itself, so that none hides another's end.
         sampler=ImportanceSampler() if ours else setting.sampler,
         observers=(diary,),
+        services=setting.services.rehearsing(),
     )
     try:
         await make_ready(program, dry)

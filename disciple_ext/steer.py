@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -28,6 +28,7 @@ from .rehearsal import inspect_source, rehearse
 from .result import Result
 from .samplers.base import Sampler
 from .sandbox.policy import LEVELS
+from .services.desk import Services
 from .task import Task, Verifier
 from .trace.events import (
     AttemptStarted,
@@ -64,6 +65,7 @@ async def aself_steer(
     max_cost: float | Purse | None = None,
     library: str = "off",
     sandbox: str | None = None,
+    services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
     dry_run: bool = True,
     on_event: Observer | None = None,
@@ -90,6 +92,8 @@ async def aself_steer(
             planner, and keeps those that pass now; ``"read"`` keeps none; or ``"off"``.
         sandbox: ``"landlock+seccomp"``, ``"seccomp"``, ``"process"`` or ``"none"``. None is
             the first, or for programs that ship with the package the strongest to be had.
+        services: what programs may call on the host, by name: a potential, a judge, a function
+            (:mod:`disciple_ext.services`), or the spec of one, such as ``"judge:gpt-4o"``.
         verify: the user's own verifier of an answer; see :class:`Task`.
         dry_run: whether a program that a model wrote is first run for a moment with a random
             model, to find its mistakes before the follower is asked.
@@ -120,7 +124,7 @@ async def aself_steer(
         check_verifier(task.verify)
     ledger = Ledger(max_cost)
     registry = registry or load_plugins()
-    setting = _setting(registry, sampler, seed, sandbox, on_event)
+    setting = _setting(registry, sampler, seed, sandbox, on_event, services)
     chosen = _planner(registry, planner)
     prestart(setting)
     foreign = getattr(chosen, "trusted", None) is False
@@ -130,7 +134,7 @@ async def aself_steer(
     if hasattr(chosen, "bind"):  # it plans with the follower, so that is needed first
         setting = replace(setting, follower=await _load(registry, follower))
         chosen = chosen.bind(setting.follower, on_the_loop)
-    chosen = _equipped(chosen, registry, library)
+    chosen = _equipped(chosen, registry, library, setting.services)
     listens = chosen.name != "expert"
     done = Attempts(ledger, setting.emit)
     planning = rehearsing = 0.0
@@ -209,7 +213,7 @@ async def aplan(
     chosen = _planner(registry, planner)
     if hasattr(chosen, "bind"):
         chosen = chosen.bind(await _load(registry, follower), on_the_loop)
-    chosen = _equipped(chosen, registry, "off")
+    chosen = _equipped(chosen, registry, "off", Services())
     return await Ledger(max_cost).ask(chosen, task, (), on_event or (lambda event: None))
 
 
@@ -224,6 +228,7 @@ async def arun_program(
     timeout: float | None = None,
     max_tokens: int | None = None,
     sandbox: str | None = None,
+    services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
     on_event: Observer | None = None,
     registry: Registry | None = None,
@@ -233,7 +238,7 @@ async def arun_program(
     if isinstance(program, str):
         program = Program(program)
     registry = registry or load_plugins()
-    setting = _setting(registry, sampler, seed, sandbox, on_event)
+    setting = _setting(registry, sampler, seed, sandbox, on_event, services)
     prestart(setting)
     await choose_level(program, setting)
     setting = replace(setting, follower=await _load(registry, follower))
@@ -273,10 +278,10 @@ def _planner(registry: Registry, planner: str | Planner) -> Planner:
     return chosen
 
 
-def _equipped(planner: Planner, registry: Registry, library: str) -> Planner:
-    """The planner, told of the plugins' patterns, and behind the library where one is wanted."""
+def _equipped(planner: Planner, registry: Registry, library: str, services: Services) -> Planner:
+    """The planner, told of patterns and services, and behind the library where one is wanted."""
     if hasattr(planner, "paragraphs"):
-        planner.paragraphs = registry.paragraphs()
+        planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
     return with_library(planner, library)
 
 
@@ -295,6 +300,7 @@ def _setting(
     seed: int,
     sandbox: str | None,
     on_event: Observer | None,
+    services: Mapping[str, Any] | None = None,
 ) -> Setting:
     chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
     if sandbox is not None and sandbox not in LEVELS:
@@ -310,7 +316,12 @@ def _setting(
         observers.append(on_event)
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
-    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns, plugins)
+    made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
+    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
+
+
+def _service(registry: Registry, given: Any) -> Any:
+    return registry.make("services", given) if isinstance(given, str) else given
 
 
 _followers: dict[str, Follower] = {}

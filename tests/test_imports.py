@@ -31,6 +31,7 @@ LAYERS = {
     "planner": 2,
     "samplers": 2,
     "sandbox": 2,
+    "services": 2,
     "trace": 2,
     "verify": 2,
     "evaluation.collie": 2,  # suites: data and ground truth, which any evaluation stands on
@@ -42,12 +43,14 @@ LAYERS = {
     "builtin": 3,  # registers our planners, followers and samplers as any plugin does
     "execution": 3,
     "ledger": 3,  # it asks planners, and adds up what they cost
+    "services.judge": 4,  # a chat model, and what its calls cost
     "attempts": 4,  # the ledger, and what the planner hears
     "plugins": 4,
     "launch": 4,
     "rehearsal": 5,
     "worker": 5,  # wires the same parts as steer, on the other side of the pipe
     "steer": 5,
+    "control": 6,
     "scaffold": 5,
     "evaluation": 6,
     "testing": 6,
@@ -68,6 +71,7 @@ SIDEWAYS = {
     ("hookspecs", "program"),
     ("hookspecs", "result"),
     ("bench", "demo"),
+    ("builtin", "services.judge"),
     ("steer", "rehearsal"),
     ("cli", "bench"),
     ("cli", "demo"),

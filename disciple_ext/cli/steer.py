@@ -28,6 +28,7 @@ RUN_EXAMPLES = (
     'disciple run "Write a haiku about rain." --planner openai:gpt-4o --record answers',
     'disciple run "Write a haiku about rain." --planner replay:answers',
     "disciple run - --verify 'python verify.py' < task.txt",
+    'disciple run "Write a haiku." --planner openai:gpt-4o --service taste=judge:gpt-4o-mini',
 )
 PLAN_EXAMPLES = (
     'disciple plan "Please generate a sentence with exactly 12 words." > twelve.py',
@@ -37,6 +38,7 @@ EXEC_EXAMPLES = (
     "disciple exec twelve.py",
     "disciple exec twelve.py --follower hf:./my-model --json",
     "disciple exec mine.py --sandbox none  # a program that you wrote yourself",
+    "disciple exec steps.py --service steps=python:checks.py:steps",
 )
 
 TaskText = Annotated[
@@ -78,6 +80,15 @@ Sandbox = Annotated[
         "`disciple doctor` says what holds here.",
     ),
 ]
+ServiceSpecs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--service",
+        metavar="NAME=SPEC",
+        help="What programs may call on the host, as NAME: judge:MODEL, reward:PATH, steps:PATH or "
+        "python:FILE.py:OBJECT (may be given several times).",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress and no summary.")]
 
@@ -101,6 +112,7 @@ def run(
     library: LibraryMode = "off",
     verify: Verify = None,
     sandbox: Sandbox = None,
+    service: ServiceSpecs = None,
     dry_run: Annotated[
         bool,
         typer.Option(help="Rehearse a program that a model wrote, with a random model, first."),
@@ -128,6 +140,7 @@ def run(
             max_cost=max_cost,
             library=library,
             sandbox=sandbox,
+            services=_services(service),
             dry_run=dry_run,
             on_event=progress,
         )
@@ -181,6 +194,7 @@ def exec_(
     max_tokens: MaxTokens = None,
     verify: Verify = None,
     sandbox: Sandbox = None,
+    service: ServiceSpecs = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -202,6 +216,7 @@ def exec_(
             sampler=sampler,
             seed=seed,
             sandbox=sandbox,
+            services=_services(service),
             on_event=progress,
         )
     show(result, as_json=as_json, quiet=quiet)
@@ -236,6 +251,21 @@ def _summary(result: Result) -> str:
     if result.program["planner"] not in ("expert", "user"):
         parts.append(f"cost: {cost(result.cost)}")
     return ", ".join(parts)
+
+
+def _services(given: list[str] | None) -> dict[str, str]:
+    """Name to spec."""
+    services: dict[str, str] = {}
+    for text in given or ():
+        name, equals, spec = text.partition("=")
+        if not (name and equals and spec):
+            raise UsageError(
+                f"--service {text!r}: write NAME=SPEC, such as judge=judge:gpt-4o-mini"
+            )
+        if name in services:
+            raise UsageError(f"the service {name!r} is given twice")
+        services[name] = spec
+    return services
 
 
 def _command(text: str | None) -> list[str] | None:

@@ -27,6 +27,7 @@ from .filling import FillMethods
 from .formal import Unfinished
 from .masks import MaskStack, marks
 from .requests import Branch, Draw, Mass, Score, Tokens
+from .services import ServiceMethods
 from .stream import Stream
 from .vocabulary import TokenMask, intersect, unfinished
 from .words import WordMethods
@@ -41,7 +42,13 @@ class Stop(BaseException):
     """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
 
 
-class BaseModel(WordMethods, CharacterMethods, FillMethods, Model):  # type: ignore[misc]  # no types
+class BaseModel(
+    WordMethods,
+    CharacterMethods,
+    FillMethods,
+    ServiceMethods,
+    Model,  # type: ignore[misc]  # llamppl ships no types
+):
     """A LLaMPPL model over a follower, with masks, prior and proposal, hints and checks.
 
     Subclasses define ``async def step(self)``, and may define ``check(self, text) -> bool``,
@@ -57,6 +64,7 @@ class BaseModel(WordMethods, CharacterMethods, FillMethods, Model):  # type: ign
         line: program line at which it ended (1-based), or None.
         char_tolerance: share of the probability that text drawn by the character may lose (see
             :mod:`disciple_ext.model.spelling`); 0 for none.
+        weighed: natural log of what each potential, by name and matter, was charged so far.
     """
 
     check: ClassVar[Callable[..., Any] | None] = None
@@ -88,6 +96,7 @@ class BaseModel(WordMethods, CharacterMethods, FillMethods, Model):  # type: ign
         self.log_prior = 0.0
         self.log_proposal = 0.0
         self.changes: list[tuple[str, float]] = []
+        self.weighed: dict[tuple[str, str], float] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -363,6 +372,8 @@ class BaseModel(WordMethods, CharacterMethods, FillMethods, Model):  # type: ign
                 self._die_of_mask(None, "the end of the text")
             await self._observe_mask(self.context.follower.vocabulary.eos_mask)
             self.finish_reason = "ended"
+        if self.weighed:
+            await self._weigh_whole()
         self.finish()
 
     def finish(self) -> None:

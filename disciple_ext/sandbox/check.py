@@ -44,7 +44,7 @@ ALLOWED_IMPORTS = frozenset(
 
 _COROUTINES = frozenset(
     """next_token next_word next_sentence next_line next_char spell end end_sentence end_word
-    wants wants_to_end fill fill_span force force_chars hint preface
+    wants wants_to_end fill fill_span force force_chars hint preface weigh draw_with ask
     sample observe intervene call new_context""".split()
 )
 _PLAIN = frozenset({"condition", "score", "twist", "finish"})

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FollowerError
+from ..errors import FollowerError, ServiceError
 from ..model.prefix import Prefix
 from ..model.requests import (
     Branch,
@@ -223,14 +223,16 @@ class RemoteFollower:
                 try:
                     calls.append(messages.encode_json(Kind.CALL, data))
                 except (TypeError, ValueError) as error:
-                    self._fail(ticket, f"the payload of a call is not JSON: {error}")
+                    reason = f"the payload of a call is not JSON: {error}"
+                    self._fail(ticket, ValueError(reason))
             elif isinstance(request, LogProbs) and not self._slots:
                 self._no_slot.append((ticket, request))
             else:
                 try:
                     records.append(self._record(ticket, request, nodes, masks))
                 except Exception as error:  # a request that a program made up: it fails alone
-                    self._fail(ticket, f"the request is malformed: {type(error).__name__}: {error}")
+                    reason = f"the request is malformed: {type(error).__name__}: {error}"
+                    self._fail(ticket, FollowerError(reason))
         self._queue.clear()
         head = messages.COUNTS.pack(len(nodes), len(records))
         payload = b"".join((head, *nodes, *records))
@@ -298,7 +300,7 @@ class RemoteFollower:
         if kind == Kind.RESULT:
             reply = json.loads(payload)
             if "error" in reply:
-                self._fail(reply["ticket"], reply["error"])
+                self._fail(reply["ticket"], _error(reply))
             else:
                 self._give(reply["ticket"], reply["value"])
             return
@@ -318,7 +320,7 @@ class RemoteFollower:
                 self._give(ticket, self._floats(ticket, np.frombuffer(payload, "<f8", n, rest)))
                 rest += 8 * n
             else:
-                self._fail(ticket, payload[rest : rest + n].decode())
+                self._fail(ticket, FollowerError(payload[rest : rest + n].decode()))
                 rest += n
 
     def _reply(self, request: Request, ticket: int, n: int, x: float, y: float, z: float) -> Any:
@@ -356,13 +358,21 @@ class RemoteFollower:
         if not future.done():
             future.set_result(value)
 
-    def _fail(self, ticket: int, message: str) -> None:
+    def _fail(self, ticket: int, error: Exception) -> None:
         self._answered = True
         if ticket in self._slot_of:
             self._free(self._slot_of.pop(ticket))
         _, future = self._waiting.pop(ticket)
         if not future.done():
-            future.set_exception(FollowerError(message))
+            future.set_exception(error)
+
+
+def _error(reply: dict[str, Any]) -> Exception:
+    """Why a call failed: by what the program asked, by the service, or else."""
+    message = reply["error"]
+    if reply.get("kind") == "service":
+        return ServiceError(message, service=reply["service"])
+    return ValueError(message) if reply.get("kind") == "payload" else FollowerError(message)
 
 
 _COUNT = struct.Struct("<I")

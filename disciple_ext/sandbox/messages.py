@@ -23,6 +23,7 @@ from ..errors import (
     ProgramError,
     ProgramRejected,
     SamplerError,
+    ServiceError,
     WrongFamily,
 )
 from ..result import FINISH_REASONS, Particle
@@ -256,17 +257,19 @@ _ERRORS: dict[str, type[ProgramError]] = {
 }
 
 
-def read_error(payload: bytes, failure: FollowerError | None, seconds: float) -> DiscipleError:
+def read_error(
+    payload: bytes, failure: FollowerError | ServiceError | None, seconds: float
+) -> DiscipleError:
     """The error that ended a run in the worker.
 
     Args:
         payload: the message.
-        failure: the follower's last error, if any.
+        failure: the last error of the follower or of a service, if any.
         seconds: the run's time limit.
     """
     data = _dict(read_json(payload))
     message = shortened(_text(data.get("message", "")), 4000)
-    if data.get("type") == "FollowerError" and failure is not None:
+    if failure is not None and data.get("type") == type(failure).__name__:
         return failure
     if data.get("type") == "SamplerError":
         return SamplerError(message)

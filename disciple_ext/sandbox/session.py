@@ -21,6 +21,7 @@ from ..errors import (
     LimitExceeded,
     ProgramCrashed,
     SandboxError,
+    ServiceError,
 )
 from ..model.prefix import Prefix
 from ..model.requests import (
@@ -120,7 +121,8 @@ class Session:
         self._records: list[bytes] = []
         self._tail: list[bytes] = []
         self._calls: set[asyncio.Task[None]] = set()
-        self._failure: FollowerError | None = None
+        self._held_calls: list[tuple[int, Call]] = []
+        self._failure: FollowerError | ServiceError | None = None
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
         self.loop.add_reader(read_fd, self._readable)
@@ -138,6 +140,7 @@ class Session:
             task.cancel()
         self._waiting.clear()
         self._held.clear()
+        self._held_calls.clear()
         self.loop.remove_reader(self._read_fd)
         self.loop.remove_writer(self._write_fd)
         os.close(self._read_fd)
@@ -251,6 +254,10 @@ class Session:
             chosen, self._held = self._held, []
         for ticket, slot, request in chosen:
             self._submit(ticket, slot, request)
+        # A batch ends each round of the worker's: the calls before it wait together.
+        calls, self._held_calls = self._held_calls, []
+        for ticket, call in calls:
+            self._run(self._ask(call, partial(self._result, ticket)))
 
     def _new_prefixes(self, records: Any) -> None:
         prefixes, size = self._prefixes, self.follower.vocabulary.size
@@ -440,7 +447,8 @@ class Session:
         if ticket in self._waiting or len(self._waiting) >= _MAX_WAITING:
             raise Malformed("a ticket is used twice, or too many requests wait")
         self._waiting[ticket] = None
-        self._run(self._ask(Call(name, data), partial(self._result, ticket)))
+        self._spend(1)
+        self._held_calls.append((ticket, Call(name, data)))
 
     def _result(self, ticket: int, value: Any, error: BaseException | None) -> None:
         self._waiting.pop(ticket, None)
@@ -449,7 +457,12 @@ class Session:
                 raise error
             frame = messages.encode_json(Kind.RESULT, {"ticket": ticket, "value": value})
         except Exception as failed:
-            data = {"ticket": ticket, "error": f"{failed}"}
+            data = {"ticket": ticket, "error": f"{failed}"[:1000]}
+            if isinstance(failed, ValueError):
+                data["kind"] = "payload"
+            elif isinstance(failed, ServiceError):
+                self._failure = failed
+                data |= {"kind": "service", "service": failed.service}
             frame = messages.encode_json(Kind.RESULT, data)
         self._send(frame)
 

@@ -9,7 +9,9 @@ from .finding import Finding
 
 __all__ = ["slips"]
 
-_DRAWS = frozenset("next_token next_word next_sentence next_line force end_sentence".split())
+_DRAWS = frozenset(
+    "next_token next_word next_sentence next_line force end_sentence draw_with".split()
+)
 _MARKS = ".!?"
 _SEARCHES = frozenset("endswith startswith count find index removesuffix removeprefix".split())
 

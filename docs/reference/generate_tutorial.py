@@ -19,7 +19,7 @@ from disciple_ext.model.masks import ALL_MASKS
 PAGE = Path(__file__).resolve().parents[2] / "disciple_ext" / "planner" / "tutorial.md"
 COROUTINES = (
     "next_token next_word next_sentence next_line end_sentence force wants wants_word wants_to_end "
-    "fill fill_span hint preface next_char spell force_chars end_word end"
+    "fill fill_span hint preface next_char spell force_chars end_word weigh draw_with ask end"
 ).split()
 PLAIN = ("condition", "score", "finish")
 READ = ("text", "words", "random", "char_log_probs")
