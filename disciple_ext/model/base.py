@@ -31,6 +31,8 @@ __all__ = ["PROGRAM_FILE", "BaseModel", "Stop"]
 
 PROGRAM_FILE = "<program>"
 """File name under which programs are compiled; their lines are found by it."""
+_LONGEST = 200
+"""Characters of what is said of one change of a weight."""
 
 
 class Stop(BaseException):
@@ -75,7 +77,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         self.hint_text = ""
         self.log_prior = 0.0
         self.log_proposal = 0.0
-        self.changes: list[tuple[str, float]] = []
+        self._explained = False  # whether changes say where they come from: it takes time
+        self.changes: list[tuple[Any, ...]] = []
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -140,7 +143,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if drawn.token < 0:
             self._die_of_mask(support)
         log_pending = (prior or ctx).log_pending
-        self._charge("draw", drawn.log_p - log_pending + drawn.log_mass - drawn.log_q)
+        what = support.name if support is not None else ""
+        self._charge("draw", drawn.log_p - log_pending + drawn.log_mass - drawn.log_q, what)
         self.log_prior += drawn.log_p
         self.log_proposal += drawn.log_q
         self._append(drawn.token)
@@ -179,7 +183,8 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if branched.log_q == -math.inf:
             self._die_of_mask(None)
         log_pending = (prior or ctx).log_pending
-        self._charge("branch", branched.log_p - log_pending - branched.log_q)
+        what = f"{mask.name}: {'yes' if branched.value else 'no'}" if self._explained else ""
+        self._charge("branch", branched.log_p - log_pending - branched.log_q, what)
         self._narrow(mask if branched.value else ~mask, branched.log_p)
         return bool(branched.value)
 
@@ -195,9 +200,9 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             )
         tokens = self.context.follower.vocabulary.encode(text)
         if tokens:
-            await self._observe_tokens(tokens, "force")
+            await self._observe_tokens(tokens, "force", text)
 
-    async def _observe_tokens(self, tokens: Tokens, cause: str) -> None:
+    async def _observe_tokens(self, tokens: Tokens, cause: str, text: str = "") -> None:
         self._room_for(len(tokens))
         scored = self.prior or self.context
         logs = await scored.follower.ask(Score(scored.prefix, tokens, scored.temp))
@@ -205,7 +210,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             allowed = self._allowed(None)
             if allowed is not None and token not in allowed:
                 self._die_of_mask(None, f"the forced token {self.context.token(token)!r}")
-            self._charge(cause, log_p - scored.log_pending)
+            self._charge(cause, log_p - scored.log_pending, text)
             self.log_prior += log_p
             self._append(token)
 
@@ -241,18 +246,19 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
             if token in self.context.follower.vocabulary.eos:
                 await self.end()
             else:
-                await self._observe_tokens((token,), "observe")
+                what = str(self.context.token(token)) if self._explained else ""
+                await self._observe_tokens((token,), "observe", what)
         else:
             await self._observe_mask(dist.mask if x else ~dist.mask)
         return x
 
-    async def _observe_mask(self, mask: TokenMask) -> None:
+    async def _observe_mask(self, mask: TokenMask, cause: str = "observe") -> None:
         scored = self.prior or self.context
         both = mask if scored.pending is None else intersect(scored.pending, mask)
         log_mass = await scored.follower.ask(Mass(scored.prefix, both, scored.temp))
         if log_mass == -math.inf:
             self._die_of_mask(mask)
-        self._charge("observe", log_mass - scored.log_pending)
+        self._charge(cause, log_mass - scored.log_pending, mask.name)
         self._narrow(mask, log_mass)
 
     async def intervene(self, dist: Any, x: Any) -> Any:
@@ -300,7 +306,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if self.finished:
             return
         if self.finish_reason != "ended":
-            await self._observe_mask(self.context.follower.vocabulary.eos_mask)
+            await self._observe_mask(self.context.follower.vocabulary.eos_mask, "end")
             self.finish_reason = "ended"
         self.finish()
 
@@ -375,7 +381,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
         if self.prior is not None:
             self.prior.narrow(mask, log_mass)
 
-    def _charge(self, cause: str, amount: float) -> None:
+    def _charge(self, cause: str, amount: float, what: str = "") -> None:
         if self.weight == -math.inf:
             amount = -math.inf  # a weight of zero stays zero, whatever is added
         if math.isnan(amount):
@@ -384,7 +390,14 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
                 "self.condition(False) for what must not be"
             )
         self.weight += amount
-        self.changes.append((cause, amount))
+        self._note_change(cause, amount, what)
+
+    def _note_change(self, cause: str, amount: float, what: str) -> None:
+        if not self._explained:
+            self.changes.append((cause, amount))
+            return
+        masks = self.masks.describe() if self.masks.masks else ""
+        self.changes.append((cause, amount, program_line(), masks[:_LONGEST], what[:_LONGEST]))
 
     def _room_for(self, tokens: int) -> None:
         if self.finished:
@@ -416,7 +429,7 @@ class BaseModel(WordMethods, Model):  # type: ignore[misc]  # llamppl ships no t
     def _die(self, finish_reason: str, what: str) -> None:
         self.line = program_line()
         where = f" (program line {self.line})" if self.line is not None else ""
-        self.changes.append((finish_reason, -math.inf))
+        self._note_change(finish_reason, -math.inf, what)
         self.die(finish_reason, f"{what}{where}; the text so far is {self.text!r}")
         raise Stop
 

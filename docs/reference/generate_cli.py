@@ -28,6 +28,7 @@ COMMANDS = (
     "eval puzzles",
     "eval merge",
     "judge",
+    "view",
     "report",
     "bench sandbox",
     "bench engine",
