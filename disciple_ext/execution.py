@@ -145,6 +145,7 @@ async def run_particles(
     )
     try:
         population = await sampler(run, job.n)
+        run.report(population)
         particles = [await _finished(p, run) for p in population.particles]
     except DiscipleError:
         raise
@@ -294,6 +295,7 @@ async def execute(
             plugins=setting.plugins,
             level=level,
             emit=setting.emit if setting.observers else None,
+            detailed=any(getattr(o, "detail", False) for o in setting.observers),
         )
         particles, log_evidence = done.particles, done.log_evidence
         tokens, sandbox = done.tokens, done.sandbox
@@ -306,7 +308,7 @@ async def execute(
     ess = weights.ess([p.log_weight for p in particles])
     seconds = time.monotonic() - begun
     forwards = getattr(setting.follower, "forwards", 0) - forwards  # of runs beside it, too
-    setting.emit(RunFinished(log_evidence, ess, tokens, seconds))
+    setting.emit(RunFinished(log_evidence, ess, tokens, seconds, particles))
     if text is None:
         raise _nothing_alive(particles, task)
     return Result(

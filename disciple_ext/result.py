@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from . import notebook
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from .trace.record import Record
 
 __all__ = ["FINISH_REASONS", "Attempt", "Particle", "Result", "Usage"]
 
@@ -118,6 +126,8 @@ class Result:
         seed: seed of the run.
         sandbox: the level asked for and the level witnessed.
         timings: wall-clock seconds by phase.
+        record: what inference did, where the run was traced, else None. It is no part of
+            :meth:`to_dict`: ``record.save("run.html")`` keeps it.
     """
 
     text: str | None
@@ -134,6 +144,7 @@ class Result:
     seed: int
     sandbox: dict[str, Any]
     timings: dict[str, float] = field(default_factory=dict)
+    record: Record | None = field(default=None, repr=False, compare=False)
 
     @property
     def passed(self) -> bool:
@@ -152,10 +163,33 @@ class Result:
         alive = [p for p in self.particles if p.log_weight > -math.inf]
         return max(alive, key=lambda p: p.log_weight, default=None)
 
+    def show(self) -> None:
+        """Show what inference did: below the cell in a notebook, else in the browser.
+
+        Raises:
+            UsageError: the run was not traced.
+        """
+        if self.record is None:
+            raise UsageError("this run was not traced: call self_steer(..., trace=True)")
+        self.record.show()
+
+    def to_dataframe(self) -> DataFrame:
+        """The particles as a pandas data frame, one row each, the heaviest first.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        return notebook.dataframe(self)
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks: the answer, and the texts with the most weight."""
+        return notebook.summary(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-safe data, schema 1 (minus infinity is the string ``"-inf"``)."""
-        data: dict[str, Any] = {"schema": SCHEMA, **_json_safe(asdict(self))}
-        return data
+        data: dict[str, Any] = _json_safe(asdict(replace(self, record=None)))
+        del data["record"]
+        return {"schema": SCHEMA, **data}
 
     def to_json(self) -> str:
         """The result as one line of JSON."""

@@ -36,6 +36,7 @@ from .trace.events import (
     Observer,
     PlannerAnswered,
 )
+from .trace.record import Recorder
 from .verify import check_verifier, verify
 
 __all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
@@ -69,6 +70,7 @@ async def aself_steer(
     verify: Verifier | None = None,
     dry_run: bool = True,
     on_event: Observer | None = None,
+    trace: bool | Recorder = False,
     registry: Registry | None = None,
 ) -> Result:
     """Write what ``task`` asks for: plan, run, and tell the planner what went wrong.
@@ -98,6 +100,9 @@ async def aself_steer(
         dry_run: whether a program that a model wrote is first run for a moment with a random
             model, to find its mistakes before the follower is asked.
         on_event: called with each event of the run.
+        trace: whether the result carries a record of what inference did, for
+            :meth:`Result.show`; a :class:`~disciple_ext.trace.record.Recorder` of your own also
+            has it where an error ends the run.
         registry: plugins to use; the installed ones where it is None.
 
     Returns:
@@ -124,7 +129,8 @@ async def aself_steer(
         check_verifier(task.verify)
     ledger = Ledger(max_cost)
     registry = registry or load_plugins()
-    setting = _setting(registry, sampler, seed, sandbox, on_event, services)
+    recorder = _recorder(trace, task, seed)
+    setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
     chosen = _planner(registry, planner)
     prestart(setting)
     foreign = getattr(chosen, "trusted", None) is False
@@ -195,7 +201,7 @@ async def aself_steer(
         _learn(chosen, task, program, not why and bool(result.check or result.verified))
         if not why:
             break
-    return done.outcome()
+    return _recorded(done.outcome(), recorder, setting)
 
 
 async def aplan(
@@ -231,6 +237,7 @@ async def arun_program(
     services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
     on_event: Observer | None = None,
+    trace: bool | Recorder = False,
     registry: Registry | None = None,
 ) -> Result:
     """Run a given program on ``task``; arguments and errors as for :func:`aself_steer`."""
@@ -238,7 +245,10 @@ async def arun_program(
     if isinstance(program, str):
         program = Program(program)
     registry = registry or load_plugins()
-    setting = _setting(registry, sampler, seed, sandbox, on_event, services)
+    recorder = _recorder(trace, task, seed)
+    if recorder is not None:
+        recorder.about(program=program.source)
+    setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
     prestart(setting)
     await choose_level(program, setting)
     setting = replace(setting, follower=await _load(registry, follower))
@@ -246,7 +256,7 @@ async def arun_program(
     result = _verified(await launch(program, task, setting), task)
     ledger = Ledger()
     ledger.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
-    return ledger.settled(result)
+    return _recorded(ledger.settled(result), recorder, setting)
 
 
 # Small things -------------------------------------------------------------------------------
@@ -300,7 +310,8 @@ def _setting(
     seed: int,
     sandbox: str | None,
     on_event: Observer | None,
-    services: Mapping[str, Any] | None = None,
+    services: Mapping[str, Any] | None,
+    recorder: Recorder | None,
 ) -> Setting:
     chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
     if sandbox is not None and sandbox not in LEVELS:
@@ -312,8 +323,7 @@ def _setting(
     observers: list[Observer] = []
     if registry.manager.hook.observe.get_hookimpls():
         observers.append(observe)
-    if on_event is not None:
-        observers.append(on_event)
+    observers += (o for o in (on_event, recorder) if o is not None)
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
     made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
@@ -343,6 +353,20 @@ def _verified(result: Result, task: Task) -> Result:
     if task.verify is None or result.text is None:
         return result
     return replace(result, verified=verify(task.verify, result.text))
+
+
+def _recorder(trace: bool | Recorder, task: Task, seed: int) -> Recorder | None:
+    recorder = Recorder() if trace is True else trace or None
+    if recorder is not None:
+        recorder.about(task=task.instruction, seed=seed)
+    return recorder
+
+
+def _recorded(result: Result, recorder: Recorder | None, setting: Setting) -> Result:
+    if recorder is None:
+        return result
+    recorder.about(follower=getattr(setting.follower, "name", ""))
+    return replace(result, record=recorder.close(result))
 
 
 def _wait(work: Coroutine[Any, Any, Result]) -> Result:

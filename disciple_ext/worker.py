@@ -20,7 +20,7 @@ import time
 import types
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy
@@ -29,7 +29,9 @@ from .errors import DiscipleError, ProgramError
 from .sandbox import lockdown, messages
 from .sandbox.check import ALLOWED_IMPORTS
 from .sandbox.messages import Kind
+from .sandbox.told import EventWriter
 from .sandbox.zygote import READ_FD, VECTOR_FD, WRITE_FD
+from .trace.events import Event
 
 __all__ = ["prepare", "work"]
 
@@ -190,17 +192,7 @@ async def _run(job: dict[str, Any], state: _State, link: Any) -> bytes:
     from .execution import Job, make_sampler, run_particles
 
     # What is told of each particle grows with its text: it must not use up what a run may send.
-    left = job["limits"]["output"] * 2**20 // 4
-
-    def observe(event: Any) -> None:
-        nonlocal left
-        data = {"event": type(event).__name__, **vars(event)}
-        if left < 0 and "particles" in data:
-            data["particles"] = ()
-        frame = messages.encode(Kind.EVENT, json.dumps(data, default=_plain).encode())
-        left -= len(frame)
-        link.send(frame)
-
+    observe = _Observer(link, EventWriter(job["limits"]["output"] * 2**20 // 4), job["detailed"])
     particles, log_evidence = await run_particles(
         Job.from_dict(job),
         state.follower,
@@ -212,12 +204,16 @@ async def _run(job: dict[str, Any], state: _State, link: Any) -> bytes:
     return messages.encode_json(Kind.DONE, done)
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        fields = vars(value)
-        # A weight change is small and frequent: a pair.
-        return list(fields.values()) if set(fields) == {"cause", "amount"} else fields
-    raise TypeError(f"{type(value).__name__} in an event")
+class _Observer:
+    """Sends each event to the host."""
+
+    def __init__(self, link: Any, writer: EventWriter, detail: bool) -> None:
+        self._link = link
+        self._writer = writer
+        self.detail = detail
+
+    def __call__(self, event: Event) -> None:
+        self._link.send(self._writer.frame(event))
 
 
 def _failure(error: BaseException, source: str) -> bytes:

@@ -20,6 +20,7 @@ LAYERS = {
     "hookspecs": 1,
     "specs": 1,
     "model": 1,
+    "notebook": 1,
     "program": 1,
     "result": 1,
     "task": 1,
@@ -68,6 +69,7 @@ SIDEWAYS = {
     ("evaluation.suites", "evaluation.puzzles"),
     ("evaluation.suites", "evaluation.words"),
     ("hookspecs", "task"),
+    ("result", "notebook"),  # how a result looks in a notebook
     ("hookspecs", "program"),
     ("hookspecs", "result"),
     ("bench", "demo"),

@@ -28,6 +28,7 @@ from . import (
     new_plugin,
     report,
     steer,
+    view,
 )
 from .console import examples, note, visible
 
@@ -91,6 +92,7 @@ app.add_typer(evaluate.app, name="eval")
 launch.add_to(evaluate.app)
 app.add_typer(bench.app, name="bench")
 app.command("judge", epilog=examples(*judge.EXAMPLES))(judge.judge)
+app.command("view", epilog=examples(*view.EXAMPLES))(view.view)
 app.command("report", epilog=examples(*report.EXAMPLES))(report.report)
 
 

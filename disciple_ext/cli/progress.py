@@ -62,6 +62,8 @@ class Progress:
         self._head = "starting"
         self._status = ""
         self._best = ""
+        self._until = 0.0  # time.monotonic() at which the run's time is up
+        self._ran = 0.0
         self._printed = 0
         self._redirected = contextlib.redirect_stdout(_Lines(self._print))
         console = errors()
@@ -112,13 +114,17 @@ class Progress:
                 self._print(event.text)
             case RunStarted():
                 self._status = f"{event.sampler}, {event.n} particles"
+                self._ran = time.monotonic()
+                self._until = self._ran + event.timeout
             case StepDone():
+                pace = event.tokens / max(1e-3, time.monotonic() - self._ran)
                 self._status = (
                     f"step {event.step}: {event.alive} running, {event.finished} ended, "
-                    f"ESS {event.ess:.1f}, {event.tokens:,} tokens"
+                    f"ESS {event.ess:.1f}, {event.tokens:,} tokens, {pace:,.0f} a second"
                 )
                 self._best = event.best_text
             case RunFinished():
+                self._until = 0.0
                 self._status = f"{event.tokens:,} tokens in {event.seconds:.1f} s"
 
     def _say(self, message: str) -> None:
@@ -141,8 +147,11 @@ class Progress:
             self._say("(the program printed more than is shown here)")
 
     def _view(self) -> Group:
-        seconds = time.monotonic() - self._started
-        line = Text(f"{self._head} · {self._status} · {seconds:.0f} s", style="bold")
+        now = time.monotonic()
+        spent = f"{now - self._started:.0f} s"
+        if self._until:
+            spent += f", at most {max(0.0, self._until - now):.0f} s left"
+        line = Text(f"{self._head} · {self._status} · {spent}", style="bold")
         best = Text(visible(self._best)[-300:], style="dim")
         return Group(line, best) if self._best else Group(line)
 

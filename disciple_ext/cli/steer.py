@@ -18,6 +18,7 @@ from .failure import cost, failing
 from .files import read_program, read_task
 from .planner import LibraryMode, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import Progress
+from .view import Trace, tracing
 
 __all__ = ["EXEC_EXAMPLES", "PLAN_EXAMPLES", "RUN_EXAMPLES", "exec_", "plan", "run"]
 
@@ -29,6 +30,7 @@ RUN_EXAMPLES = (
     'disciple run "Write a haiku about rain." --planner replay:answers',
     "disciple run - --verify 'python verify.py' < task.txt",
     'disciple run "Write a haiku." --planner openai:gpt-4o --service taste=judge:gpt-4o-mini',
+    'disciple run "Please generate a sentence with exactly 12 words." --trace run.html',
 )
 PLAN_EXAMPLES = (
     'disciple plan "Please generate a sentence with exactly 12 words." > twelve.py',
@@ -117,6 +119,7 @@ def run(
         bool,
         typer.Option(help="Rehearse a program that a model wrote, with a random model, first."),
     ] = True,
+    trace: Trace = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -127,7 +130,11 @@ def run(
         limits=Limits(timeout=timeout, max_tokens=max_tokens),
         verify=_command(verify),
     )
-    with failing(as_json=as_json, quiet=quiet), Progress(follower, quiet=quiet) as progress:
+    with (
+        failing(as_json=as_json, quiet=quiet),
+        tracing(trace, quiet=quiet) as recorder,
+        Progress(follower, quiet=quiet) as progress,
+    ):
         from ..steer import self_steer  # loads torch
 
         result = self_steer(
@@ -143,6 +150,7 @@ def run(
             services=_services(service),
             dry_run=dry_run,
             on_event=progress,
+            trace=recorder or False,
         )
     show(result, as_json=as_json, quiet=quiet)
 
@@ -195,6 +203,7 @@ def exec_(
     verify: Verify = None,
     sandbox: Sandbox = None,
     service: ServiceSpecs = None,
+    trace: Trace = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -206,7 +215,10 @@ def exec_(
         limits=Limits(timeout=timeout, max_tokens=max_tokens),
         verify=_command(verify),
     )
-    with Progress(follower, quiet=quiet) as progress:
+    with (
+        tracing(trace, quiet=quiet) as recorder,
+        Progress(follower, quiet=quiet) as progress,
+    ):
         from ..steer import run_program  # loads torch
 
         result = run_program(
@@ -218,6 +230,7 @@ def exec_(
             sandbox=sandbox,
             services=_services(service),
             on_event=progress,
+            trace=recorder or False,
         )
     show(result, as_json=as_json, quiet=quiet)
 

@@ -36,6 +36,8 @@ __all__ = ["PROGRAM_FILE", "BaseModel", "Stop"]
 
 PROGRAM_FILE = "<program>"
 """File name under which programs are compiled; their lines are found by it."""
+_LONGEST = 200
+"""Characters of what is said of one change of a weight."""
 
 
 class Stop(BaseException):
@@ -95,8 +97,9 @@ class BaseModel(
         self.lost_before = 0.0
         self.log_prior = 0.0
         self.log_proposal = 0.0
-        self.changes: list[tuple[str, float]] = []
         self.weighed: dict[tuple[str, str], float] = {}
+        self._explained = False  # whether changes say where they come from: it takes time
+        self.changes: list[tuple[Any, ...]] = []
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -165,7 +168,8 @@ class BaseModel(
         if drawn.token < 0:
             self._die_of_mask(support)
         log_pending = (prior or ctx).log_pending
-        self._charge("draw", drawn.log_p - log_pending + drawn.log_mass - drawn.log_q)
+        what = support.name if support is not None else ""
+        self._charge("draw", drawn.log_p - log_pending + drawn.log_mass - drawn.log_q, what)
         self.log_prior += drawn.log_p
         self.log_proposal += drawn.log_q
         self._append(drawn.token)
@@ -213,7 +217,8 @@ class BaseModel(
         if branched.log_q == -math.inf:
             self._die_of_mask(None)
         log_pending = (prior or ctx).log_pending
-        self._charge("branch", branched.log_p - log_pending - branched.log_q)
+        what = f"{mask.name}: {'yes' if branched.value else 'no'}" if self._explained else ""
+        self._charge("branch", branched.log_p - log_pending - branched.log_q, what)
         self._narrow(mask if branched.value else ~mask, branched.log_p)
         return bool(branched.value)
 
@@ -229,9 +234,9 @@ class BaseModel(
             )
         tokens = self.context.follower.vocabulary.encode(text)
         if tokens:
-            await self._observe_tokens(tokens, "force")
+            await self._observe_tokens(tokens, "force", text)
 
-    async def _observe_tokens(self, tokens: Tokens, cause: str) -> None:
+    async def _observe_tokens(self, tokens: Tokens, cause: str, text: str = "") -> None:
         await self._settle()
         self._room_for(len(tokens))
         scored = self.prior or self.context
@@ -240,7 +245,7 @@ class BaseModel(
             allowed = self._allowed(None)
             if allowed is not None and token not in allowed:
                 self._die_of_mask(None, f"the forced token {self.context.token(token)!r}")
-            self._charge(cause, log_p - scored.log_pending)
+            self._charge(cause, log_p - scored.log_pending, text)
             self.log_prior += log_p
             self._append(token)
 
@@ -277,19 +282,20 @@ class BaseModel(
             if token in self.context.follower.vocabulary.eos:
                 await self.end()
             else:
-                await self._observe_tokens((token,), "observe")
+                what = str(self.context.token(token)) if self._explained else ""
+                await self._observe_tokens((token,), "observe", what)
         else:
             await self._settle()
             await self._observe_mask(dist.mask if x else ~dist.mask)
         return x
 
-    async def _observe_mask(self, mask: TokenMask) -> None:
+    async def _observe_mask(self, mask: TokenMask, cause: str = "observe") -> None:
         scored = self.prior or self.context
         both = mask if scored.pending is None else intersect(scored.pending, mask)
         log_mass = await scored.follower.ask(Mass(scored.prefix, both, scored.temp))
         if log_mass == -math.inf:
             self._die_of_mask(mask)
-        self._charge("observe", log_mass - scored.log_pending)
+        self._charge(cause, log_mass - scored.log_pending, mask.name)
         self._narrow(mask, log_mass)
 
     async def intervene(self, dist: Any, x: Any) -> Any:
@@ -370,7 +376,7 @@ class BaseModel(
         if self.finish_reason != "ended":
             if self.masks.may_end is False:
                 self._die_of_mask(None, "the end of the text")
-            await self._observe_mask(self.context.follower.vocabulary.eos_mask)
+            await self._observe_mask(self.context.follower.vocabulary.eos_mask, "end")
             self.finish_reason = "ended"
         if self.weighed:
             await self._weigh_whole()
@@ -448,7 +454,7 @@ class BaseModel(
         if self.prior is not None:
             self.prior.narrow(mask, log_mass)
 
-    def _charge(self, cause: str, amount: float) -> None:
+    def _charge(self, cause: str, amount: float, what: str = "") -> None:
         if self.weight == -math.inf:
             amount = -math.inf  # a weight of zero stays zero, whatever is added
         if math.isnan(amount):
@@ -457,7 +463,14 @@ class BaseModel(
                 "self.condition(False) for what must not be"
             )
         self.weight += amount
-        self.changes.append((cause, amount))
+        self._note_change(cause, amount, what)
+
+    def _note_change(self, cause: str, amount: float, what: str) -> None:
+        if not self._explained:
+            self.changes.append((cause, amount))
+            return
+        masks = self.masks.describe() if self.masks.masks else ""
+        self.changes.append((cause, amount, program_line(), masks[:_LONGEST], what[:_LONGEST]))
 
     def _room_for(self, tokens: int) -> None:
         if self.finished:
@@ -497,7 +510,7 @@ class BaseModel(
 
     def _end_here(self, finish_reason: str, what: str) -> None:
         where = f" (program line {self.line})" if self.line is not None else ""
-        self.changes.append((finish_reason, -math.inf))
+        self._note_change(finish_reason, -math.inf, what)
         self.die(finish_reason, f"{what}{where}; the text so far is {self.text!r}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BaseModel:

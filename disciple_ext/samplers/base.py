@@ -31,6 +31,7 @@ from ..trace.events import (
     Observer,
     ParticleFinished,
     ParticleState,
+    PopulationGiven,
     Resampled,
     StepDone,
     WeightChange,
@@ -103,7 +104,8 @@ class Run:
             seed: seed of everything.
             limits: step, token and time limits.
             deadline: ``time.monotonic()`` at which the run must be over.
-            observers: called with each event.
+            observers: called with each event; one with the attribute ``detail = True`` is told
+                where each change of a weight comes from, too.
             tokens: follower tokens used so far, for events.
             explain: turns an exception of a program into the error to raise.
         """
@@ -113,6 +115,7 @@ class Run:
         self._make = make
         self._deadline = deadline
         self._observers = tuple(observers)
+        self._detailed = any(getattr(o, "detail", False) for o in observers)
         self._tokens = tokens
         self._explain = explain
         self._made = 0
@@ -127,6 +130,8 @@ class Run:
             particle = await self._guard(lambda: self._build(self._made), None, self._made)
             self._notes.of(particle).place = self._made
             self._made += 1
+            if self._detailed and hasattr(particle, "_explained"):
+                particle._explained = True
             particles.append(particle)
         await asyncio.gather(*(p.start() for p in particles))
         return particles
@@ -204,6 +209,11 @@ class Run:
     def steps_of(self, particle: Model) -> int:
         """Steps that a particle has made, those of the particle it was cloned from included."""
         return self._notes.of(particle).steps
+
+    def report(self, population: Population) -> None:
+        """Tell the observers which particles the sampler has given (done by who called it)."""
+        if self._observers:
+            self._emit(PopulationGiven(tuple(self._notes.of(p).seen for p in population.particles)))
 
     @property
     def out_of_time(self) -> bool:
@@ -287,6 +297,11 @@ class Run:
                         getattr(particle, "reason", ""),
                     )
                 )
+        states = []
+        for index, (particle, ahead) in enumerate(zip(particles, before, strict=True)):
+            note = self._notes.of(particle)
+            states.append(_state(particle, *ahead, note.seen))
+            note.seen = self.steps, index
         log_weights = [p.weight for p in particles]
         best = max(particles, key=lambda p: float(p.weight), default=None)
         self._emit(
@@ -297,7 +312,7 @@ class Run:
                 ess=weighting.ess(log_weights),
                 best_text=str(best) if best is not None else "",
                 tokens=self._tokens(),
-                particles=tuple(_state(p, *b) for p, b in zip(particles, before, strict=True)),
+                particles=tuple(states),
             )
         )
 
@@ -345,7 +360,9 @@ def _log_proposal(particle: Any) -> float:
     return float(getattr(particle, "log_proposal", 0.0))
 
 
-def _state(particle: Any, log_prior: float, log_proposal: float) -> ParticleState:
+def _state(
+    particle: Any, log_prior: float, log_proposal: float, origin: tuple[int, int] | None
+) -> ParticleState:
     return ParticleState(
         text=str(particle),
         log_weight=float(particle.weight),
@@ -355,4 +372,5 @@ def _state(particle: Any, log_prior: float, log_proposal: float) -> ParticleStat
         hint=getattr(particle, "hint_text", ""),
         finished=particle.done_stepping(),
         line=getattr(particle, "line", None),
+        origin=origin,
     )

@@ -22,11 +22,13 @@ class Note:
         place: its index in the population.
         steps: steps that it and its ancestors have made.
         reported: whether its end was reported to the observers.
+        seen: step and index at which the observers last saw it, or what it is a clone of.
     """
 
     place: int = 0
     steps: int = 0
     reported: bool = False
+    seen: tuple[int, int] | None = None
 
 
 class Notes:

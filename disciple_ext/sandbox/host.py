@@ -67,6 +67,7 @@ async def run(
     plugins: Sequence[str],
     level: str,
     emit: Callable[[Event], None] | None,
+    detailed: bool = False,
 ) -> Done:
     """Run a job in a worker of its own.
 
@@ -77,6 +78,7 @@ async def run(
         plugins: names of the plugins that the worker needs.
         level: the sandbox level.
         emit: called with each event, or None where nobody listens.
+        detailed: whether the events say where each change of a weight comes from.
 
     Raises:
         SandboxUnavailable: the level is not witnessed on this machine.
@@ -106,7 +108,7 @@ async def run(
     forked = time.monotonic()
     session = zygote.fork(order, follower, limits, emit)
     try:
-        session.start({**job, "sampler": sampler, "events": emit is not None})
+        session.start({**job, "sampler": sampler, "events": emit is not None, "detailed": detailed})
         # The zygote keeps the deadline; if it does not, something holds the zygote.
         late = max(0.0, kill_at - time.monotonic()) + 5.0
         try:

@@ -27,15 +27,6 @@ from ..errors import (
     WrongFamily,
 )
 from ..result import FINISH_REASONS, Particle
-from ..trace.events import (
-    Event,
-    ParticleFinished,
-    ParticleState,
-    ProgramPrinted,
-    Resampled,
-    StepDone,
-    WeightChange,
-)
 
 __all__ = [
     "ANSWER",
@@ -44,17 +35,24 @@ __all__ = [
     "LONGEST",
     "MASK",
     "MAX_NEED",
+    "MAX_PARTICLES",
     "MAX_TEXT",
     "NODE",
     "VECTORS",
     "Frames",
     "Kind",
     "Malformed",
+    "as_count",
+    "as_dict",
+    "as_float",
+    "as_list",
+    "as_log",
+    "as_optional_count",
+    "as_text",
     "encode",
     "encode_json",
     "read_call",
     "read_error",
-    "read_event",
     "read_json",
     "read_need",
     "read_outcome",
@@ -212,42 +210,42 @@ def read_records(layout: struct.Struct, payload: bytes, start: int, count: int) 
 
 def read_need(payload: bytes) -> dict[str, str]:
     """What the worker waits for: ``{"encode": text}`` or ``{"prompt": text, "hint": text}``."""
-    data = _dict(read_json(payload))
+    data = as_dict(read_json(payload))
     if set(data) not in ({"encode"}, {"prompt", "hint"}):
         raise Malformed("an unknown need")
-    return {key: _text(value, MAX_NEED) for key, value in data.items()}
+    return {key: as_text(value, MAX_NEED) for key, value in data.items()}
 
 
 def read_call(payload: bytes) -> tuple[int, str, Any]:
     """Ticket, name and payload of a call of a service."""
-    data = _dict(read_json(payload))
-    return _count(data.get("ticket"), 2**32), _text(data.get("name"), 200), data.get("payload")
+    data = as_dict(read_json(payload))
+    return as_count(data.get("ticket"), 2**32), as_text(data.get("name"), 200), data.get("payload")
 
 
 def read_outcome(payload: bytes) -> tuple[tuple[Particle, ...], float | None]:
     """The particles of a run, without shares of the weight, and the log evidence."""
-    data = _dict(read_json(payload))
-    rows = _list(data.get("particles"), MAX_PARTICLES)
+    data = as_dict(read_json(payload))
+    rows = as_list(data.get("particles"), MAX_PARTICLES)
     evidence = data.get("log_evidence")
     particles = []
-    for row in map(_dict, rows):
+    for row in map(as_dict, rows):
         reason = row.get("finish_reason")
         if not isinstance(reason, str) or reason not in FINISH_REASONS:
             raise Malformed("an unknown finish reason")
         particles.append(
             Particle(
-                text=_text(row.get("text")),
-                log_weight=_log(row.get("log_weight")),
+                text=as_text(row.get("text")),
+                log_weight=as_log(row.get("log_weight")),
                 weight=0.0,
                 check=_verdict(row.get("check")),
                 finish_reason=reason,
-                reason=_text(row.get("reason")),
-                tokens=_count(row.get("tokens"), 2**31),
-                log_prob=None if row.get("log_prob") is None else _log(row["log_prob"]),
+                reason=as_text(row.get("reason")),
+                tokens=as_count(row.get("tokens"), 2**31),
+                log_prob=None if row.get("log_prob") is None else as_log(row["log_prob"]),
                 lost_mass=_share(row.get("lost_mass", 0.0)),
             )
         )
-    return tuple(particles), None if evidence is None else _log(evidence)
+    return tuple(particles), None if evidence is None else as_log(evidence)
 
 
 _ERRORS: dict[str, type[ProgramError]] = {
@@ -267,78 +265,23 @@ def read_error(
         failure: the last error of the follower or of a service, if any.
         seconds: the run's time limit.
     """
-    data = _dict(read_json(payload))
-    message = shortened(_text(data.get("message", "")), 4000)
+    data = as_dict(read_json(payload))
+    message = shortened(as_text(data.get("message", "")), 4000)
     if failure is not None and data.get("type") == type(failure).__name__:
         return failure
     if data.get("type") == "SamplerError":
         return SamplerError(message)
     if data.get("type") == "Busy":
-        return LimitExceeded.timeout(seconds, _optional_count(data.get("line")))
+        return LimitExceeded.timeout(seconds, as_optional_count(data.get("line")))
     kind = _ERRORS.get(str(data.get("type")), ProgramCrashed)
     return kind(
         message,
-        line=_optional_count(data.get("line")),
-        traceback=shortened(_text(data.get("traceback")), 20_000),
-        particle=_optional_count(data.get("particle")),
-        step=_optional_count(data.get("step")),
-        text=None if data.get("text") is None else _text(data["text"]),
-        exception=_text(data.get("exception", ""), 200),
-    )
-
-
-def read_event(payload: bytes, tokens: int) -> Event:
-    """An event of the run; ``tokens`` is the host's own count of the follower's tokens."""
-    data = _dict(read_json(payload))
-    match data.pop("event", None):
-        case "StepDone":
-            return StepDone(
-                step=_count(data.get("step")),
-                alive=_count(data.get("alive")),
-                finished=_count(data.get("finished")),
-                ess=_log(data.get("ess")),
-                best_text=_text(data.get("best_text")),
-                tokens=tokens,
-                particles=tuple(
-                    _state(_dict(p)) for p in _list(data.get("particles"), MAX_PARTICLES)
-                ),
-            )
-        case "Resampled":
-            ancestors = _list(data.get("ancestors"), MAX_PARTICLES)
-            return Resampled(
-                _count(data.get("step")),
-                tuple(_count(a, MAX_PARTICLES) for a in ancestors),
-                _log(data.get("ess")),
-            )
-        case "ParticleFinished":
-            return ParticleFinished(
-                index=_count(data.get("index")),
-                step=_count(data.get("step")),
-                text=_text(data.get("text")),
-                log_weight=_log(data.get("log_weight")),
-                finish_reason=_text(data.get("finish_reason"), 100),
-                reason=_text(data.get("reason")),
-            )
-        case "ProgramPrinted":
-            return ProgramPrinted(_text(data.get("text")))
-    raise Malformed("an unknown event")
-
-
-def _state(data: dict[str, Any]) -> ParticleState:
-    changes = []
-    for change in _list(data.get("changes"), MAX_PARTICLES):
-        if not isinstance(change, list) or len(change) != 2:
-            raise Malformed("a weight change is a cause and an amount")
-        changes.append(WeightChange(_text(change[0], 100), _float(change[1])))
-    return ParticleState(
-        text=_text(data.get("text")),
-        log_weight=_log(data.get("log_weight")),
-        log_prior=_float(data.get("log_prior")),
-        log_proposal=_float(data.get("log_proposal")),
-        changes=tuple(changes),
-        hint=_text(data.get("hint")),
-        finished=data.get("finished") is True,
-        line=_optional_count(data.get("line")),
+        line=as_optional_count(data.get("line")),
+        traceback=shortened(as_text(data.get("traceback")), 20_000),
+        particle=as_optional_count(data.get("particle")),
+        step=as_optional_count(data.get("step")),
+        text=None if data.get("text") is None else as_text(data["text"]),
+        exception=as_text(data.get("exception", ""), 200),
     )
 
 
@@ -347,51 +290,57 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def as_dict(value: Any) -> dict[str, Any]:
+    """The value, held to be an object."""
     if not isinstance(value, dict):
         raise Malformed("a message should be an object")
     return value
 
 
-def _list(value: Any, longest: int) -> list[Any]:
+def as_list(value: Any, longest: int) -> list[Any]:
+    """The value, held to be a list of at most ``longest`` items."""
     if not isinstance(value, list) or len(value) > longest:
         raise Malformed(f"a message should hold a list of at most {longest} items")
     return value
 
 
-def _text(value: Any, longest: int = MAX_TEXT) -> str:
+def as_text(value: Any, longest: int = MAX_TEXT) -> str:
+    """The value, held to be a text of at most ``longest`` characters."""
     if not isinstance(value, str) or len(value) > longest:
         raise Malformed(f"a message should hold a text of at most {longest} characters")
     # Half of a surrogate pair is no character: no file, pipe or verifier takes it.
     return value if value.isascii() else value.encode(errors="replace").decode()
 
 
-def _count(value: Any, below: int = 2**53) -> int:
+def as_count(value: Any, below: int = 2**53) -> int:
+    """The value, held to be an integer from 0 to below ``below``."""
     if type(value) is not int or not 0 <= value < below:
         raise Malformed(f"a message should hold an integer from 0 to {below - 1}")
     return value
 
 
-def _optional_count(value: Any) -> int | None:
-    return None if value is None else _count(value)
+def as_optional_count(value: Any) -> int | None:
+    """The same, or None."""
+    return None if value is None else as_count(value)
 
 
-def _float(value: Any) -> float:
+def as_float(value: Any) -> float:
+    """The value, held to be a number."""
     if type(value) not in (int, float):
         raise Malformed("a message should hold a number")
     return float(value)
 
 
-def _log(value: Any) -> float:
+def as_log(value: Any) -> float:
     """A natural log of something finite: a number, or minus infinity."""
-    number = _float(value)
+    number = as_float(value)
     if math.isnan(number) or number == math.inf:
         raise Malformed(f"a log weight cannot be {number}")
     return number
 
 
 def _share(value: Any) -> float:
-    number = _float(value)
+    number = as_float(value)
     if not 0.0 <= number <= 1.0:
         raise Malformed(f"a share cannot be {number}")
     return number

@@ -45,6 +45,7 @@ from . import messages
 from .ending import Exit, cause
 from .interned import read_mask
 from .messages import VECTORS, Kind, Malformed
+from .told import EventReader
 
 __all__ = ["Exit", "Outcome", "Session"]
 
@@ -110,6 +111,7 @@ class Session:
         self._vectors = vectors
         self._emit = emit
         self._frames = messages.Frames(messages.LONGEST)
+        self._events = EventReader()
         self._received = 0
         self._unsent = bytearray()
         self._prefixes = [Prefix.ROOT]
@@ -211,7 +213,7 @@ class Session:
             case Kind.CALL:
                 self._called(payload)
             case Kind.EVENT:
-                event = messages.read_event(payload, self.tokens)
+                event = self._events.read(payload, self.tokens)
                 if self._emit is not None:
                     try:
                         self._emit(event)

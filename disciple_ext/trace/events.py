@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..result import Particle
 
 __all__ = [
     "AttemptFailed",
@@ -18,6 +22,7 @@ __all__ = [
     "PlannerAnswered",
     "PlannerWaiting",
     "PlannerWriting",
+    "PopulationGiven",
     "ProgramPrinted",
     "Resampled",
     "RunFinished",
@@ -98,12 +103,19 @@ class WeightChange:
 
     Attributes:
         cause: what made it: ``draw``, ``branch``, ``force``, ``observe``, ``end``, ``score``,
-            ``twist``, ``condition`` or ``mask``.
+            ``twist`` or ``weigh``; where the particle died, its finish reason.
         amount: natural log of the factor.
+        line: program line that asked for it (1-based), or None. This and what follows is told
+            only where an observer has the attribute ``detail = True``, for it takes time.
+        masks: the masks in force, outermost first, or the empty string.
+        what: what was drawn from, forced or observed, in a few words, or the empty string.
     """
 
     cause: str
     amount: float
+    line: int | None = None
+    masks: str = ""
+    what: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,8 @@ class ParticleState:
         hint: the hint in force, or the empty string.
         finished: whether it has finished.
         line: program line it stopped at (1-based), or None.
+        origin: step and index at which it, or the particle that it is a clone of, was last told
+            of, or None where it is new.
     """
 
     text: str
@@ -129,6 +143,7 @@ class ParticleState:
     hint: str
     finished: bool
     line: int | None
+    origin: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +198,18 @@ class ParticleFinished:
 
 
 @dataclass(frozen=True)
+class PopulationGiven:
+    """The sampler has given its population.
+
+    Attributes:
+        origins: for each of its particles the step and index at which it was last told of, or
+            None where it never was.
+    """
+
+    origins: tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(frozen=True)
 class ProgramPrinted:
     """The program printed something, which reaches no terminal unless an observer shows it."""
 
@@ -198,12 +225,14 @@ class RunFinished:
         ess: effective sample size of the final weights.
         tokens: follower tokens of the run.
         seconds: wall-clock seconds.
+        particles: the population, each particle with its share of the weight and its verdict.
     """
 
     log_evidence: float | None
     ess: float
     tokens: int
     seconds: float
+    particles: tuple[Particle, ...] = ()
 
 
 Event = (
@@ -216,6 +245,7 @@ Event = (
     | StepDone
     | Resampled
     | ParticleFinished
+    | PopulationGiven
     | ProgramPrinted
     | RunFinished
 )

@@ -32,6 +32,7 @@ COMMANDS = (
     "eval scale",
     "eval many",
     "judge",
+    "view",
     "report",
     "bench sandbox",
     "bench engine",

@@ -106,6 +106,16 @@ def step_done(**fields: Any) -> bytes:
     return said(Kind.EVENT, {**sound, **fields})
 
 
+STATE = [None, 0, "a", -1.5, -2.0, -0.5, [0, -1.0], 0, False, 3]
+"""A particle as a worker tells of it: origin, characters kept, text added, weight, and so on."""
+
+
+def state_of(place: int, value: Any) -> bytes:
+    """A step of one particle whose part at ``place`` is ``value``."""
+    row = [value if index == place else part for index, part in enumerate(STATE)]
+    return step_done(particles=[row], hints=[""], sources=[["draw", 7, "", ""]])
+
+
 READY = encode(Kind.READY)
 DRAW = ask(requests=[request()])
 PREFIXES = [(0, 0), (1, 1), (2, 2)]
@@ -313,6 +323,28 @@ FORGED: dict[str, bytes | tuple[bytes, type[DiscipleError], str]] = {
     "an event with a step below zero": step_done(step=-1),
     "an event with NaN": step_done(ess=math.nan),
     "an event of odd particles": step_done(particles=[[]]),
+    "a state that is an object": step_done(particles=[{"text": "a"}]),
+    "a state with an origin of text": state_of(0, "here"),
+    "a state with an origin below zero": state_of(0, [-1, 0]),
+    "a state that keeps a text that is not there": state_of(1, 1),
+    "a state that adds a number": state_of(2, 7),
+    "a state with a weight of NaN": state_of(3, math.nan),
+    "a state with half a change": state_of(6, [0]),
+    "a state with a source that was never told": state_of(6, [1, -1.0]),
+    "a state with a hint that was never told": state_of(7, 1),
+    "a state with a hint below zero": state_of(7, -1),
+    "a state with a line of text": state_of(9, "seven"),
+    "a source of three parts": step_done(
+        particles=[STATE], hints=[""], sources=[["draw", 7, ""]]),
+    "a source with long masks": step_done(
+        particles=[STATE], hints=[""], sources=[["draw", 7, "m" * 1001, ""]]),
+    "an event with an origin of three": said(
+        Kind.EVENT, {"event": "PopulationGiven", "origins": [[1, 2, 3]]}),
+    "texts that grow by joining": b"".join([
+        state_of(2, "x" * 10_000),
+        *(step_done(step=step, hints=[], sources=[],
+                    particles=[[[step - 1, 0], 10_000, "", 0, 0, 0, [], 0, False, None]] * 500)
+          for step in (2,))]),
     "an event with ancestors below zero": said(
         Kind.EVENT, {"event": "Resampled", "step": 1, "ancestors": [-1], "ess": 1.0}),
 }  # fmt: skip
@@ -457,9 +489,7 @@ CONVERSATION = [
     ask([(3, 1)], [], [request(3, ticket=5, a=4, masks=(2, 0, 0))]),
     ask([], [], [request(6, ticket=7, a=4, masks=(1, 1, 2)), request(6, ticket=8, a=2)]),
     said(Kind.CALL, {"ticket": 6, "name": "x", "payload": {"a": [1, None, "b"]}}),
-    step_done(particles=[{
-        "text": "a", "log_weight": -1.5, "log_prior": -2.0, "log_proposal": -0.5, "hint": "",
-        "changes": [["condition", -1.0]], "finished": False, "line": 3}]),
+    step_done(particles=[STATE], hints=["short"], sources=[["draw", 7, "", "text"]]),
     said(Kind.EVENT, {"event": "Resampled", "step": 1, "ancestors": [0, 0], "ess": 1.5}),
     said(Kind.EVENT, {"event": "ProgramPrinted", "text": "printed"}),
     said(Kind.EVENT, {
