@@ -57,7 +57,7 @@ def _attribute(error: Any, message: str, names: Mapping[str, Any]) -> str:
     if isinstance(owner, BaseModel):
         if name in names:
             return f"write `{name}(self, ...)`, without `self.` before it"
-        if name in {"context", "masks", "prior", "max_tokens"}:
+        if "context" not in vars(owner):
             return "call `super().__init__(context=context, max_tokens=max_tokens)` in `__init__`"
         api = [n for n in dir(type(owner)) if n[0] != "_"] + [n for n in vars(owner)]
         near = difflib.get_close_matches(name, api, 1, 0.6)
