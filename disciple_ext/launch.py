@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import LimitExceeded, SandboxUnavailable
 from .execution import Setting, describe_sampler, execute
-from .model.base import program_line
 from .model.requests import Follower
+from .model.stops import program_line
 from .program import Program
 from .result import Result
 from .sandbox import inprocess, loader

@@ -148,7 +148,7 @@ def _tell_where_it_is_busy(link: Any, at: float) -> None:
 
     A program can switch this off; it then ends all the same, only without the line.
     """
-    from .model.base import program_line
+    from .model.stops import program_line
     from .sandbox import link as link_module
 
     def tell(_: int, frame: types.FrameType | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -37,6 +38,10 @@ def hush() -> None:
     Other followers may be downloaded, and then their bars are of use.
     """
     os.environ.setdefault("TQDM_DISABLE", "1")
+    # A plugin may have loaded transformers already, which reads that only once.
+    logging = sys.modules.get("transformers.utils.logging")
+    if logging is not None:
+        logging.disable_progress_bar()
 
 
 _MOST_PRINTED = 20_000

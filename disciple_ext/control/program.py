@@ -15,8 +15,9 @@ from genlm.control.sampler.sequence import Sequences
 
 from ..errors import NoParticleAlive, UsageError
 from ..execution import make_particle
-from ..model.base import BaseModel, Stop
+from ..model.base import BaseModel
 from ..model.requests import Follower
+from ..model.stops import Stop
 from ..plugins import Registry, load_plugins
 from ..program import Program
 from ..samplers.smc import SMCSampler

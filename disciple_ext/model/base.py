@@ -11,37 +11,26 @@ import copy
 import functools
 import inspect
 import math
-import sys
-import traceback
-import types
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
-
-import numpy as np
-from llamppl.modeling import Model
 
 from . import units
 from .characters import CharacterMethods, Spelled
-from .context import FollowerContext, MaskDist, NextToken, Token, token_id
+from .context import FollowerContext, Token
 from .filling import FillMethods
-from .formal import Unfinished
 from .masks import MaskStack, marks
 from .requests import Branch, Draw, Mass, Score, Tokens
 from .services import ServiceMethods
+from .stops import Stop, program_line, stoppable
 from .stream import Stream
+from .verbs import VerbMethods
 from .vocabulary import TokenMask, intersect, unfinished
 from .words import WordMethods
 
-__all__ = ["PROGRAM_FILE", "BaseModel", "Stop"]
+__all__ = ["BaseModel"]
 
-PROGRAM_FILE = "<program>"
-"""File name under which programs are compiled; their lines are found by it."""
 _LONGEST = 200
 """Characters of what is said of one change of a weight."""
-
-
-class Stop(BaseException):
-    """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
 
 
 class BaseModel(
@@ -49,7 +38,7 @@ class BaseModel(
     CharacterMethods,
     FillMethods,
     ServiceMethods,
-    Model,  # type: ignore[misc]  # llamppl ships no types
+    VerbMethods,
 ):
     """A LLaMPPL model over a follower, with masks, prior and proposal, hints and checks.
 
@@ -104,7 +93,7 @@ class BaseModel(
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
-            cls.step = _stoppable(cls.__dict__["step"])
+            cls.step = stoppable(cls.__dict__["step"])
 
     @classmethod
     def prior_prompt(cls) -> str | None:
@@ -249,46 +238,6 @@ class BaseModel(
             self.log_prior += log_p
             self._append(token)
 
-    # LLaMPPL's verbs, corrected and masked on the model's own context ----------------------
-
-    async def sample(self, dist: Any, proposal: Any = None) -> Any:
-        """LLaMPPL's ``sample``; on this model's own context, corrected like :meth:`next_token`.
-
-        ``context.next_token()`` keeps LLaMPPL's support, end of text included.
-        """
-        _need_distribution("sample", dist)
-        if proposal is None and getattr(dist, "ctx", None) is self.context:
-            await self._settle()
-            if isinstance(dist, NextToken):
-                token = await self._draw(None)
-                if int(token) in self.context.follower.vocabulary.eos:
-                    self.finish_reason = "ended"
-                return token
-            if isinstance(dist, MaskDist):
-                return await self._branch(dist.mask, self._allowed(None))
-        with _keyed_numpy(self.random, dist, proposal):
-            return await super().sample(dist, proposal)
-
-    async def observe(self, dist: Any, x: Any) -> Any:
-        """LLaMPPL's ``observe``; on this model's own context, scored under the prior."""
-        _need_distribution("observe", dist)
-        if getattr(dist, "ctx", None) is not self.context:
-            value = await super().observe(dist, x)
-            if self.weight == -math.inf:
-                self._die("condition_false", f"{x!r} was observed and has probability zero")
-            return value
-        if isinstance(dist, NextToken):
-            token = token_id(self.context, x)
-            if token in self.context.follower.vocabulary.eos:
-                await self.end()
-            else:
-                what = str(self.context.token(token)) if self._explained else ""
-                await self._observe_tokens((token,), "observe", what)
-        else:
-            await self._settle()
-            await self._observe_mask(dist.mask if x else ~dist.mask)
-        return x
-
     async def _observe_mask(self, mask: TokenMask, cause: str = "observe") -> None:
         scored = self.prior or self.context
         both = mask if scored.pending is None else intersect(scored.pending, mask)
@@ -297,22 +246,6 @@ class BaseModel(
             self._die_of_mask(mask)
         self._charge(cause, log_mass - scored.log_pending, mask.name)
         self._narrow(mask, log_mass)
-
-    async def intervene(self, dist: Any, x: Any) -> Any:
-        """LLaMPPL's ``intervene``: the value is put there, and the weight does not change."""
-        _need_distribution("intervene", dist)
-        if getattr(dist, "ctx", None) is not self.context:
-            return await super().intervene(dist, x)
-        await self._settle()
-        if isinstance(dist, NextToken):
-            self._room_for(1)
-            self._append(token_id(self.context, x))
-        else:
-            mask = dist.mask if x else ~dist.mask
-            scored = self.prior or self.context
-            both = mask if scored.pending is None else intersect(scored.pending, mask)
-            self._narrow(mask, await scored.follower.ask(Mass(scored.prefix, both, scored.temp)))
-        return x
 
     async def new_context(self, prompt: str, temp: float = 1.0) -> FollowerContext:
         """A further context under ``prompt``: a judge, a second voice. It has no correction."""
@@ -529,72 +462,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(units.words(text))
 
 
-def _stoppable(step: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    @functools.wraps(step)
-    async def wrapper(self: BaseModel, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await step(self, *args, **kwargs)
-        except Unfinished as left:
-            self.line = program_line(left.__traceback__)
-            self._end_here("impossible_mask", str(left))
-            return None
-        except Stop:
-            if not self.finished:  # pragma: no cover - Stop is raised on finished particles only
-                raise
-            return None
-
-    return wrapper
-
-
-def program_line(
-    place: types.FrameType | types.TracebackType | None = None,
-) -> int | None:
-    """The line of the program that is running now, or at a place; innermost frame first."""
-    if isinstance(place, types.TracebackType):
-        lines = [
-            number
-            for frame, number in traceback.walk_tb(place)
-            if frame.f_code.co_filename == PROGRAM_FILE
-        ]
-        return lines[-1] if lines else None
-    frame: types.FrameType | None = place or sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename == PROGRAM_FILE:
-            return frame.f_lineno
-        frame = frame.f_back
-    return None
-
-
-def _need_distribution(verb: str, dist: Any) -> None:
-    if not hasattr(dist, "log_prob"):
-        raise TypeError(
-            f"{verb}() takes a distribution such as self.context.next_token(), not "
-            f"{type(dist).__name__}; to draw text write 'await self.next_word()', to put text "
-            "there 'await self.force(text)'"
-        )
-
-
 def _need_no_coroutine(verb: str, value: object) -> None:
     if inspect.iscoroutine(value):
         value.close()
         raise TypeError(f"{verb}() got a coroutine; write 'await' before the call in it")
-
-
-class _keyed_numpy:
-    """LLaMPPL's own distributions draw from numpy's global state: key it, then put it back."""
-
-    def __init__(self, stream: Stream, *dists: Any) -> None:
-        keyed = (FollowerContext,)
-        self.foreign = any(
-            d is not None and not isinstance(getattr(d, "ctx", None), keyed) for d in dists
-        )
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        if self.foreign:
-            self.state = np.random.get_state()
-            np.random.seed(self.stream.getrandbits(32))
-
-    def __exit__(self, *exc: object) -> None:
-        if self.foreign:
-            np.random.set_state(self.state)

@@ -24,7 +24,7 @@ import numpy as np
 from llamppl.modeling import Model
 
 from ..errors import SamplerError
-from ..model.base import PROGRAM_FILE
+from ..model.stops import PROGRAM_FILE
 from ..task import Limits
 from ..trace.events import (
     Event,

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import DiscipleError, ProgramCrashed, ProgramRejected, WrongFamily
 from ..model import units
-from ..model.base import PROGRAM_FILE, BaseModel
+from ..model.base import BaseModel
 from ..model.context import FollowerContext, Token
+from ..model.stops import PROGRAM_FILE
 from .advice import advice
 
 __all__ = ["crash", "line_of", "load", "namespace"]

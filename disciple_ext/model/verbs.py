@@ -1,0 +1,127 @@
+"""LLaMPPL's verbs, corrected and masked on the model's own context.
+
+On anything else they are LLaMPPL's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from llamppl.modeling import Model
+
+from .context import FollowerContext, MaskDist, NextToken, Token, token_id
+from .requests import Mass, Tokens
+from .stream import Stream
+from .vocabulary import TokenMask, intersect
+
+__all__ = ["VerbMethods"]
+
+
+class VerbMethods(Model):  # type: ignore[misc]  # llamppl ships no types
+    """``sample``, ``observe`` and ``intervene`` of :class:`BaseModel`."""
+
+    if TYPE_CHECKING:
+        context: FollowerContext
+        prior: FollowerContext | None
+        finish_reason: str | None
+        weight: float
+        _explained: bool
+
+        @property
+        def random(self) -> Stream: ...  # noqa: D102
+        def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
+        def _append(self, token: int) -> None: ...
+        def _die(self, finish_reason: str, what: str) -> NoReturn: ...
+        def _narrow(self, mask: TokenMask, log_mass: float) -> None: ...
+        def _room_for(self, tokens: int) -> None: ...
+        async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool: ...
+        async def _draw(self, support: TokenMask | None) -> Token: ...
+        async def _observe_mask(self, mask: TokenMask, cause: str = "observe") -> None: ...
+        async def _observe_tokens(self, tokens: Tokens, cause: str, text: str = "") -> None: ...
+        async def _settle(self) -> None: ...
+        async def end(self) -> None: ...  # noqa: D102
+
+    async def sample(self, dist: Any, proposal: Any = None) -> Any:
+        """LLaMPPL's ``sample``; on this model's own context, corrected like :meth:`next_token`.
+
+        ``context.next_token()`` keeps LLaMPPL's support, end of text included.
+        """
+        _need_distribution("sample", dist)
+        if proposal is None and getattr(dist, "ctx", None) is self.context:
+            await self._settle()
+            if isinstance(dist, NextToken):
+                token = await self._draw(None)
+                if int(token) in self.context.follower.vocabulary.eos:
+                    self.finish_reason = "ended"
+                return token
+            if isinstance(dist, MaskDist):
+                return await self._branch(dist.mask, self._allowed(None))
+        with _keyed_numpy(self.random, dist, proposal):
+            return await super().sample(dist, proposal)
+
+    async def observe(self, dist: Any, x: Any) -> Any:
+        """LLaMPPL's ``observe``; on this model's own context, scored under the prior."""
+        _need_distribution("observe", dist)
+        if getattr(dist, "ctx", None) is not self.context:
+            value = await super().observe(dist, x)
+            if self.weight == -math.inf:
+                self._die("condition_false", f"{x!r} was observed and has probability zero")
+            return value
+        if isinstance(dist, NextToken):
+            token = token_id(self.context, x)
+            if token in self.context.follower.vocabulary.eos:
+                await self.end()
+            else:
+                what = str(self.context.token(token)) if self._explained else ""
+                await self._observe_tokens((token,), "observe", what)
+        else:
+            await self._settle()
+            await self._observe_mask(dist.mask if x else ~dist.mask)
+        return x
+
+    async def intervene(self, dist: Any, x: Any) -> Any:
+        """LLaMPPL's ``intervene``: the value is put there, and the weight does not change."""
+        _need_distribution("intervene", dist)
+        if getattr(dist, "ctx", None) is not self.context:
+            return await super().intervene(dist, x)
+        await self._settle()
+        if isinstance(dist, NextToken):
+            self._room_for(1)
+            self._append(token_id(self.context, x))
+        else:
+            mask = dist.mask if x else ~dist.mask
+            scored = self.prior or self.context
+            both = mask if scored.pending is None else intersect(scored.pending, mask)
+            self._narrow(mask, await scored.follower.ask(Mass(scored.prefix, both, scored.temp)))
+        return x
+
+
+def _need_distribution(verb: str, dist: Any) -> None:
+    if not hasattr(dist, "log_prob"):
+        raise TypeError(
+            f"{verb}() takes a distribution such as self.context.next_token(), not "
+            f"{type(dist).__name__}; to draw text write 'await self.next_word()', to put text "
+            "there 'await self.force(text)'"
+        )
+
+
+class _keyed_numpy:
+    """LLaMPPL's own distributions draw from numpy's global state: key it, then put it back."""
+
+    def __init__(self, stream: Stream, *dists: Any) -> None:
+        keyed = (FollowerContext,)
+        self.foreign = any(
+            d is not None and not isinstance(getattr(d, "ctx", None), keyed) for d in dists
+        )
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.foreign:
+            self.state = np.random.get_state()
+            np.random.seed(self.stream.getrandbits(32))
+
+    def __exit__(self, *exc: object) -> None:
+        if self.foreign:
+            np.random.set_state(self.state)
