@@ -14,11 +14,11 @@ from disciple_ext.cli.main import app
 
 from .test_docs import DOCS, PAGES, ROOT, load_script
 
-PLUGINS = {"long-words", "plain-style"}  # commands and suites of the docs' own plugin
+PLUGINS = {"keywords", "long-words", "plain-style"}  # commands and suites of plugins in the docs
 CODE = re.compile(
     r"^```(?:sh|bash|console)\n(.*?)^```|((?:^(?: {4}.*)?\n)+)", re.DOTALL | re.MULTILINE
 )
-OPERATORS = {"|", "||", "&&", ";", ">", ">>", "<", "2", "&", "#"}
+OPERATORS = {"|", "||", "&&", ";", ">", ">>", "<", "&", "#"}
 TUTORIAL = [DOCS / "tutorial" / name for name in ("first-run.md", "first-program.md", "weights.md")]
 SHOWN = [*TUTORIAL, DOCS / "how-to" / "write-a-program.md"]
 
@@ -46,7 +46,10 @@ def calls(line: str) -> list[list[str]]:
     made: list[list[str]] = []
     words: list[str] | None = None
     begins = True
-    for word in lexer:
+    everything = [*lexer]
+    for word, after in zip(everything, [*everything[1:], ""], strict=True):
+        if word == "2" and after.startswith(">"):
+            continue
         if word in OPERATORS or set(word) <= set("|&;<>"):
             words, begins = None, word not in {">", ">>", "<", ">&"}
         elif begins and word == "disciple":
