@@ -153,7 +153,7 @@ async def aself_steer(
         asked += plan.asked
         program, spent = plan.program, time.monotonic() - begun
         planning += spent
-        setting.emit(PlannerAnswered(attempt, program.source, spent))
+        setting.emit(PlannerAnswered(attempt, program.source, spent, plan.cost))
         diary = Diary(program.source)
         suspected: tuple[str, ...] = ()
         warned: tuple[str, ...] = ()

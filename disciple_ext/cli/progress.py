@@ -28,6 +28,7 @@ from ..trace.events import (
     StepDone,
 )
 from .console import errors, escape, note, visible
+from .failure import cost
 
 __all__ = ["Progress", "hush"]
 
@@ -70,6 +71,7 @@ class Progress:
         self._until = 0.0  # time.monotonic() at which the run's time is up
         self._ran = 0.0
         self._printed = 0
+        self._costs: list[float | None] = []
         self._redirected = contextlib.redirect_stdout(_Lines(self._print))
         console = errors()
         self._live = (
@@ -99,6 +101,9 @@ class Progress:
         self._redirected.__exit__(kind, error, trace)
         if self._live is not None:
             self._live.stop()
+        if kind is KeyboardInterrupt and any(paid != 0.0 for paid in self._costs):
+            spent = None if None in self._costs else sum(paid or 0.0 for paid in self._costs)
+            self._say(f"interrupted after {len(self._costs)} programs; cost: {cost(spent)}")
 
     def __call__(self, event: Event) -> None:
         """Take in one event."""
@@ -112,6 +117,7 @@ class Progress:
             case PlannerWriting():
                 self._status = f"the planner writes: {event.characters:,} characters"
             case PlannerAnswered():
+                self._costs.append(event.cost)
                 self._status = "loading the follower"
             case AttemptFailed():
                 self._say(f"program {event.attempt} failed: {visible(event.error)}")

@@ -42,11 +42,19 @@ class AttemptStarted:
 
 @dataclass(frozen=True)
 class PlannerAnswered:
-    """The planner gave a program."""
+    """The planner gave a program.
+
+    Attributes:
+        attempt: number of the attempt, from 1.
+        source: the program.
+        seconds: wall-clock seconds that it took.
+        cost: US dollars of the call, or None where that is unknown.
+    """
 
     attempt: int
     source: str
     seconds: float
+    cost: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disciple_ext.cli import console
+from disciple_ext.cli.progress import Progress
+from disciple_ext.trace.events import PlannerAnswered
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,11 @@ def test_an_ascii_pipe_gets_escapes_rather_than_an_error(monkeypatch: pytest.Mon
 def test_columns_are_as_wide_as_their_cells() -> None:
     shown = console.table([["a", "bb", "c"], ["long", "b", "d\x1b"]])
     assert shown == "a     bb  c\nlong  b   d\\x1b"
+
+
+def test_an_interrupt_says_what_was_paid(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), Progress("embedded") as progress:
+        progress(PlannerAnswered(1, "x = 1", 0.1, 0.25))
+        progress(PlannerAnswered(2, "x = 2", 0.1, 0.5))
+        raise KeyboardInterrupt
+    assert "interrupted after 2 programs; cost: $0.7500" in capsys.readouterr().err
