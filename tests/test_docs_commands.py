@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,7 @@ def shape(text: str) -> list[str]:
 def test_the_tutorial_shows_what_its_commands_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     runner = load_script(DOCS / "run_commands.py")
     seen: list[str] = []
 

@@ -147,8 +147,8 @@ ATTACKS = [
     _attack(
         "package-globals",
         """
-        import disciple_ext.model.base as base
-        return base.sys.modules["os"].listdir(env["scratch"])[0]
+        import disciple_ext.model.stops as stops
+        return stops.sys.modules["os"].listdir(env["scratch"])[0]
         """,
     ),
     _attack("random-os", 'import random\nreturn random._os.listdir(env["scratch"])[0]'),
