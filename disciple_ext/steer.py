@@ -177,16 +177,17 @@ async def aself_steer(
             ledger.result = ledger.result or ledger.settled(result)  # the verifier may fail
             result = _verified(result, task)
         except DiscipleError as error:
+            mendable = isinstance(error, ProgramError | LimitExceeded)
             # Who does not listen writes the same again, and that takes the same time again.
-            mendable = isinstance(error, ProgramError) or (
-                isinstance(error, LimitExceeded) and listens
-            )
+            hopeless = isinstance(error, LimitExceeded) and not (listens or stranger)
             done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
             if isinstance(error, ProgramError):  # a limit may be the machine's fault
                 _learn(chosen, task, program, False)
-            if not mendable or (asked == retries and done.best is None):
+            if not mendable or (done.best is None and (hopeless or asked == retries)):
                 ledger.close(error)
                 raise
+            if hopeless:
+                break
             continue
         timings = {"planning": round(planning, 3), **result.timings}
         if rehearsing:

@@ -257,6 +257,22 @@ def test_the_expert_is_not_asked_again_for_what_took_too_long() -> None:
     assert len(caught.value.attempts) == 1
 
 
+def test_a_limit_loses_no_finished_answer_of_a_planner_that_does_not_listen() -> None:
+    class Deaf(ReplayPlanner):
+        name = "expert"
+
+    hangs = "class InferenceModel(BaseModel):\n    async def step(self):\n        self.count = 0\n"
+    limits = Limits(max_steps=10**9)
+    result = steer(
+        planner=Deaf([WORKS, hangs, WORKS]),
+        task=Task("t", limits=limits),
+        timeout=0.5,
+        verify=lambda text: False,
+    )
+    assert [a.outcome for a in result.attempts] == ["rejected", "LimitExceeded"]
+    assert result.verified is False and result.text is not None
+
+
 def test_particles_that_ended_before_the_limit_are_kept() -> None:
     source = """
 import asyncio

@@ -427,7 +427,9 @@ def test_no_program_outlives_its_deadline(name: str, level: str) -> None:
     with pytest.raises(LimitExceeded) as caught:
         run(HANGS[name], timeout=0.5, sandbox=level)
     assert caught.value.kind == "timeout"
-    assert time.monotonic() - begun < 0.5 + 0.5
+    took = time.monotonic() - begun
+    busy = os.getloadavg()[0] > (os.cpu_count() or 1)
+    assert took < 0.5 + (3.0 if busy else 0.5), took
     assert run(WRITES, sandbox=level).text is not None
 
 
