@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .errors import DiscipleError as DiscipleError
     from .errors import EvaluationError as EvaluationError
@@ -27,35 +29,33 @@ if TYPE_CHECKING:
     from .errors import TaskNotUnderstood as TaskNotUnderstood
     from .errors import UsageError as UsageError
     from .errors import WrongFamily as WrongFamily
-    from .follower.dropin import FollowerLM as FollowerLM
-    from .follower.dropin import TokenSequence as TokenSequence
-    from .hookspecs import hookimpl as hookimpl
+    from .follower.llamppl.dropin import FollowerLM as FollowerLM
+    from .follower.llamppl.dropin import TokenSequence as TokenSequence
+    from .loop.steer import arun_program as arun_program
+    from .loop.steer import aself_steer as aself_steer
+    from .loop.steer import run_program as run_program
+    from .loop.steer import self_steer as self_steer
     from .model.base import BaseModel as BaseModel
     from .model.context import FollowerContext as FollowerContext
-    from .model.formal import GrammarMask as GrammarMask
-    from .model.formal import JsonMask as JsonMask
-    from .model.formal import RegexMask as RegexMask
-    from .model.formal import WordsMask as WordsMask
-    from .model.masks import AvoidCharsMask as AvoidCharsMask
-    from .model.masks import AvoidWordsMask as AvoidWordsMask
-    from .model.masks import CharsMask as CharsMask
-    from .model.masks import ChoiceMask as ChoiceMask
-    from .model.masks import MaxCharsMask as MaxCharsMask
-    from .model.masks import PunctuationMask as PunctuationMask
-    from .model.masks import WordLengthMask as WordLengthMask
-    from .program import Program as Program
-    from .result import Attempt as Attempt
-    from .result import Particle as Particle
-    from .result import Result as Result
-    from .result import Usage as Usage
-    from .steer import arun_program as arun_program
-    from .steer import aself_steer as aself_steer
-    from .steer import run_program as run_program
-    from .steer import self_steer as self_steer
-    from .task import Limits as Limits
-    from .task import Task as Task
-
-__version__ = "0.1.0"
+    from .model.masks.base import AvoidCharsMask as AvoidCharsMask
+    from .model.masks.base import AvoidWordsMask as AvoidWordsMask
+    from .model.masks.base import CharsMask as CharsMask
+    from .model.masks.base import ChoiceMask as ChoiceMask
+    from .model.masks.base import MaxCharsMask as MaxCharsMask
+    from .model.masks.base import PunctuationMask as PunctuationMask
+    from .model.masks.base import WordLengthMask as WordLengthMask
+    from .model.masks.formal import GrammarMask as GrammarMask
+    from .model.masks.formal import JsonMask as JsonMask
+    from .model.masks.formal import RegexMask as RegexMask
+    from .model.masks.formal import WordsMask as WordsMask
+    from .records.program import Program as Program
+    from .records.result import Attempt as Attempt
+    from .records.result import Particle as Particle
+    from .records.result import Result as Result
+    from .records.result import Usage as Usage
+    from .records.task import Limits as Limits
+    from .records.task import Task as Task
+    from .registry.hookspecs import hookimpl as hookimpl
 
 _MODULES = {
     "errors": (
@@ -77,12 +77,12 @@ _MODULES = {
         "UsageError",
         "WrongFamily",
     ),
-    "follower.dropin": ("FollowerLM", "TokenSequence"),
-    "hookspecs": ("hookimpl",),
+    "follower.llamppl.dropin": ("FollowerLM", "TokenSequence"),
+    "registry.hookspecs": ("hookimpl",),
     "model.base": ("BaseModel",),
     "model.context": ("FollowerContext",),
-    "model.formal": ("GrammarMask", "JsonMask", "RegexMask", "WordsMask"),
-    "model.masks": (
+    "model.masks.formal": ("GrammarMask", "JsonMask", "RegexMask", "WordsMask"),
+    "model.masks.base": (
         "AvoidCharsMask",
         "AvoidWordsMask",
         "CharsMask",
@@ -91,10 +91,10 @@ _MODULES = {
         "PunctuationMask",
         "WordLengthMask",
     ),
-    "program": ("Program",),
-    "result": ("Attempt", "Particle", "Result", "Usage"),
-    "steer": ("arun_program", "aself_steer", "run_program", "self_steer"),
-    "task": ("Limits", "Task"),
+    "records.program": ("Program",),
+    "records.result": ("Attempt", "Particle", "Result", "Usage"),
+    "loop.steer": ("arun_program", "aself_steer", "run_program", "self_steer"),
+    "records.task": ("Limits", "Task"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

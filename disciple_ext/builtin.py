@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any
 
 from .errors import UsageError
-from .hookspecs import hookimpl
-from .model.formal import FORMAL_MASKS
-from .model.masks import ALL_MASKS, Mask
+from .model.masks.base import ALL_MASKS, Mask
+from .model.masks.formal import FORMAL_MASKS
+from .registry.hookspecs import hookimpl
+from .registry.specs import call
 from .samplers.base import Sampler
 from .samplers.importance import ImportanceSampler
 from .samplers.rejection import RejectionSampler
 from .samplers.smc import SMCSampler
 from .samplers.smc_steer import SteerSampler
-from .specs import call
 
 __all__: list[str] = []
 
@@ -42,7 +42,7 @@ def register_planners() -> dict[str, Callable[..., Any]]:
     """The offline expert, any OpenAI-compatible endpoint, recordings, and the follower itself."""
 
     def expert(argument: str) -> Any:
-        from .planner.expert import ExpertPlanner
+        from .planner.expert.planner import ExpertPlanner
 
         _no_argument("expert", argument)
         return ExpertPlanner()
@@ -50,21 +50,21 @@ def register_planners() -> dict[str, Callable[..., Any]]:
     def openai(
         model: str, cache: bool = True, record: str | None = None, prices: str | None = None
     ) -> Any:
-        from .planner.openai import OpenAIPlanner
+        from .planner.chat.openai import OpenAIPlanner
 
         if not model:
             raise UsageError("name the planner's model, as in 'openai:gpt-4o'")
         return OpenAIPlanner(model, cache=cache, record=record, prices=prices)
 
     def replay(directory: str) -> Any:
-        from .planner.recording import ReplayPlanner
+        from .planner.chat.recording import ReplayPlanner
 
         if not directory:
             raise UsageError("name the directory of the recordings, as in 'replay:DIR'")
         return ReplayPlanner(directory)
 
     def follower(argument: str, record: str | None = None) -> Any:
-        from .planner.follower import FollowerPlanner
+        from .planner.chat.follower import FollowerPlanner
 
         _no_argument("follower", argument)
         return FollowerPlanner(record=record)
@@ -155,17 +155,17 @@ def register_suites() -> dict[str, Callable[[], Any]]:
     """COLLIE, its tasks on words in instances of our own, and the paper's PUZZLES."""
 
     def collie() -> Any:
-        from .evaluation.suites import collie as made
+        from .evaluation.suites.builtin import collie as made
 
         return made()
 
     def puzzles() -> Any:
-        from .evaluation.suites import puzzles as made
+        from .evaluation.suites.builtin import puzzles as made
 
         return made()
 
     def words() -> Any:
-        from .evaluation.suites import words as made
+        from .evaluation.suites.builtin import words as made
 
         return made()
 

@@ -1,7 +1,7 @@
 """One task of each of COLLIE's nine types, solved by the embedded follower.
 
 The prompts are our own, in COLLIE's language. What judges the texts is the ground truth of
-:mod:`disciple_ext.evaluation.collie`, which knows nothing of the programs that wrote them.
+:mod:`disciple_ext.evaluation.suites.collie`, which knows nothing of the programs that wrote them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import DiscipleError, FollowerError
-from .result import Result
-from .task import Limits, Task
+from .records.result import Result
+from .records.task import Limits, Task
 
 __all__ = ["DEMO", "DemoRow", "DemoTask", "run_demo"]
 
@@ -125,8 +125,8 @@ def run_demo(
     Raises:
         FollowerError: the follower cannot be loaded.
     """
-    from .evaluation.collie import verify
-    from .steer import self_steer
+    from .evaluation.suites.collie import verify
+    from .loop.steer import self_steer
 
     for task in DEMO:
         if start is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import DiscipleError
 
 if TYPE_CHECKING:
-    from .sandbox.host import Witness
+    from .sandbox.host.host import Witness
 
 __all__ = ["Condition", "Control", "diagnose", "judge"]
 
@@ -126,7 +126,8 @@ def _sandbox() -> list[Condition]:
         )
         fix = "run programs that are not ours on Linux (WSL 2, a container or a virtual machine)"
         return [Condition("sandbox", False, False, detail, fix, {"level": "none"})]
-    from .sandbox import host, inprocess
+    from .run import inprocess
+    from .sandbox.host import host
 
     try:
         seen = inprocess.submit(host.witness()).result(_WITNESS_SECONDS)
@@ -139,7 +140,7 @@ def _sandbox() -> list[Condition]:
 
 def judge(seen: Witness) -> list[Condition]:
     """The conditions that a witness amounts to: the level, then each layer with its controls."""
-    from .sandbox.policy import LEVELS
+    from .sandbox.locks.policy import LEVELS
 
     best = next(iter(LEVELS))
     facts = {"level": seen.level, **seen.facts()}
@@ -162,7 +163,7 @@ _BOUNDARIES = ("landlock+seccomp", "seccomp")
 
 
 def _layer(name: str, what: str, seen: Witness) -> Condition:
-    from .sandbox import probe
+    from .sandbox.locks import probe
 
     tried = seen.layers[name]
     if isinstance(tried, str):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from disciple_ext import run_program
-from disciple_ext.sandbox.check import check
+from disciple_ext.sandbox.check.check import check
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "how-to" / "add-a-domain.md").read_text(encoding="utf-8")

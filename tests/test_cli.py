@@ -19,7 +19,7 @@ import pytest
 
 from disciple_ext import Result, cli
 from disciple_ext.cli import EXIT_CODES
-from disciple_ext.sandbox.host import Witness
+from disciple_ext.sandbox.host.host import Witness
 
 TASK = "Please generate a sentence with exactly 8 words."
 LEVEL = "process" if hasattr(os, "fork") else "none"
@@ -257,7 +257,7 @@ def test_what_is_not_there_exits_with_4(
     keyless = disciple("run", TASK, "--planner", "openai:gpt-4o", "--sandbox", "none")
     assert keyless.returncode == 4
     assert "OPENAI_API_KEY" in keyless.stderr
-    monkeypatch.setattr("disciple_ext.sandbox.host.witness", nothing_holds)
+    monkeypatch.setattr("disciple_ext.sandbox.host.host.witness", nothing_holds)
     walled = disciple("exec", program)
     assert walled.returncode == 4
     assert "landlock cannot be put on" in walled.stderr

@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
-from disciple_ext import __version__, errors, hookspecs
+from disciple_ext import __version__, errors
 from disciple_ext.cli.main import app
-from disciple_ext.sandbox.check import check
+from disciple_ext.registry import hookspecs
+from disciple_ext.sandbox.check.check import check
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "examples" / "README.md"]
-TUTORIAL = ROOT / "disciple_ext" / "planner" / "tutorial.md"
+TUTORIAL = ROOT / "disciple_ext" / "planner" / "chat" / "tutorial.md"
 _FENCED = re.DOTALL | re.MULTILINE
 _BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", _FENCED)
 SLOW = {"from-transformers", "reproducibility"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from disciple_ext import run_program
-from disciple_ext.sandbox.check import check
+from disciple_ext.sandbox.check.check import check
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "programs"
 FORMAL = ("character_sheet", "formula", "opening_times", "plain_words")

@@ -15,7 +15,7 @@ import pytest
 
 import disciple_ext
 from disciple_ext import Program, run_program
-from disciple_ext.sandbox.check import check
+from disciple_ext.sandbox.check.check import check
 
 from .test_docs import DOCS, ROOT, load_script
 
@@ -76,7 +76,7 @@ def test_the_description_is_held_to_each_rule(rule: str) -> None:
         "required": right.replace("vary", "change"),
         "longest": right.replace("hills", "hills" + " and hills" * 20),
     }[rule]
-    from disciple_ext.model import units
+    from disciple_ext.text import units
 
     model.check.__globals__["units"] = units
     assert model.check(model, right) and not model.check(model, wrong)

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from disciple_ext import ProgramError, run_program
 from disciple_ext.cli.failure import _data
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.evaluation.suite import Budget, Instance, Suite
+from disciple_ext.evaluation.suites.base import Budget, Instance, Suite
 from disciple_ext.testing import ToyFollower
 
 from .test_docs import DOCS, load_script

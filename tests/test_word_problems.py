@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from disciple_ext.sandbox.check import check
+from disciple_ext.sandbox.check.check import check
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 

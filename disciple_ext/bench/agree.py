@@ -9,8 +9,8 @@ import torch
 
 from ..errors import DiscipleError
 from ..follower.host import HostFollower
-from ..model.prefix import Prefix
-from ..model.requests import LogProbs, Mass, Score, Tokens
+from ..protocol.prefix import Prefix
+from ..protocol.requests import LogProbs, Mass, Score, Tokens
 from .cases import MAX_CHARS, prompts
 from .stock import Stock
 

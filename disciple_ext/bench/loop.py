@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from ..follower.chat import ChatPrompt
-from ..model.requests import Tokens
-from ..model.vocabulary import Vocabulary
+from ..follower.chat_template import ChatPrompt
+from ..protocol.requests import Tokens
+from ..protocol.vocabulary import Vocabulary
 from .cases import HINT_EVERY, MAX_CHARS, NOISE, Cell, prompts
 from .synthetic import Loaded
 

@@ -24,12 +24,12 @@ import numpy as np
 import torch
 
 from ..errors import UsageError
-from ..follower.drawing import Distributions, MaskCache, Query, Row, draw
+from ..follower.engine.drawing import Distributions, MaskCache, Query, Row, draw
 from ..model.base import BaseModel
 from ..model.context import FollowerContext
-from ..model.formal import FormalMask, GrammarMask, JsonMask, RegexMask
-from ..model.matching import grammars
-from ..model.vocabulary import Vocabulary
+from ..model.masks.formal import FormalMask, GrammarMask, JsonMask, RegexMask
+from ..model.masks.matching import grammars
+from ..protocol.vocabulary import Vocabulary
 from .log import Log
 from .log import Row as Measured
 

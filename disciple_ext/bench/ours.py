@@ -12,11 +12,11 @@ from ..demo import DEMO
 from ..errors import DiscipleError
 from ..follower.hf import from_model
 from ..follower.host import HostFollower
-from ..planner.expert import write_program
-from ..program import Program
-from ..sandbox import inprocess
-from ..steer import run_program
-from ..task import Limits, Task
+from ..loop.steer import run_program
+from ..planner.expert.planner import write_program
+from ..records.program import Program
+from ..records.task import Limits, Task
+from ..run import inprocess
 from . import cases
 from .cases import Cell
 from .synthetic import Loaded

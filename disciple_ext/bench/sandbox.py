@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from ..follower.host import HostFollower
-from ..model.prefix import Prefix
-from ..model.requests import Tokens
-from ..model.vocabulary import Vocabulary
-from ..steer import run_program, self_steer
-from ..task import Task
+from ..loop.steer import run_program, self_steer
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Tokens
+from ..protocol.vocabulary import Vocabulary
+from ..records.task import Task
 
 __all__ = ["Costs", "children", "measure"]
 

@@ -10,9 +10,9 @@ from genlm.backend.llm import AsyncTransformer
 from llamppl import CachedCausalLM, LMContext, Model, smc_standard
 from llamppl.util import log_softmax
 
-from ..follower.chat import ChatPrompt
-from ..model.requests import Tokens
-from ..model.vocabulary import Vocabulary
+from ..follower.chat_template import ChatPrompt
+from ..protocol.requests import Tokens
+from ..protocol.vocabulary import Vocabulary
 from .cases import HINT_EVERY, MAX_CHARS, NOISE, Cell, prompts
 from .synthetic import Loaded
 

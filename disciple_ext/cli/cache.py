@@ -27,7 +27,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from ..planner.cache import AnswerStore
+    from ..planner.chat.cache import AnswerStore
 
     held = AnswerStore().holdings()
     if as_json:
@@ -47,7 +47,7 @@ def clear(
     as_json: AsJson = False,
 ) -> None:
     """Forget answers."""
-    from ..planner.cache import AnswerStore
+    from ..planner.chat.cache import AnswerStore
 
     store = AnswerStore()
     gone = store.clear(older_than=older_than)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..sandbox.check import check as find
+from ..sandbox.check.check import check as find
 from .console import answer, answer_json, note
 from .files import read_program
 

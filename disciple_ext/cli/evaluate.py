@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from ..specs import split_specs
+from ..registry.specs import split_specs
 from .console import answer, answer_json, examples, note
 from .planner import Examples, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import hush
 
 if TYPE_CHECKING:
-    from ..evaluation.log import Row
+    from ..evaluation.logs.log import Row
 
 __all__ = [
     *("CONVERT_EXAMPLES", "EXAMPLES", "MERGE_EXAMPLES", "add_suite", "app", "convert", "merge"),
@@ -122,8 +122,8 @@ def suite(
     """Weighted Pass@1 on a suite: one line for each task type and method."""
     if follower == "embedded":
         hush()
-    from ..evaluation.metrics import summarise
     from ..evaluation.run import evaluate  # loads torch
+    from ..evaluation.scores.metrics import summarise
 
     rows = evaluate(
         names(method, "--method"),
@@ -174,7 +174,7 @@ def merge(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Logs to merge.")],
 ) -> None:
     """One log from those of several shards, made with the same settings."""
-    from ..evaluation.merge import merge as merged
+    from ..evaluation.many.merge import merge as merged
 
     note(f"{out}: {len(merged(out, directories))} rows")
 
@@ -185,7 +185,7 @@ def convert(
     out: Annotated[Path, typer.Argument(help="Directory of the files to write.")],
 ) -> None:
     """COLLIE's own data file to the JSON lines that --data reads; nothing in it runs."""
-    from ..evaluation.convert import convert as converted
+    from ..evaluation.suites.convert import convert as converted
 
     for part, count in converted(file, out).items():
         note(f"{part}: {count} instances")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import DiscipleError
-from ..result import SCHEMA
+from ..records.result import SCHEMA
 from .console import answer_json, note, visible
 
 __all__ = ["cost", "failing"]

@@ -12,7 +12,7 @@ from .console import answer_json, note
 from .planner import PricesFile, Record, make_planner
 
 if TYPE_CHECKING:
-    from ..evaluation.judgements import Judgement
+    from ..evaluation.logs.judgements import Judgement
 
 __all__ = ["EXAMPLES", "judge"]
 
@@ -40,8 +40,8 @@ def judge(
     The verdicts are appended to judgements.jsonl in the log's directory, where the report finds
     them. Interrupted, the same command goes on.
     """
-    from ..evaluation.asking import chat_of
-    from ..evaluation.judge import judge as judged
+    from ..evaluation.methods.asking import chat_of
+    from ..evaluation.scores.judge import judge as judged
 
     planner = make_planner(model, record=record, prices=prices)
     done = judged(

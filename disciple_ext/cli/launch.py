@@ -16,7 +16,7 @@ from . import evaluate
 from .console import answer, answer_json, examples, note
 
 if TYPE_CHECKING:
-    from ..evaluation.log import Row
+    from ..evaluation.logs.log import Row
 
 __all__ = ["MANY_EXAMPLES", "SCALE_EXAMPLES", "add_to", "many", "scale"]
 
@@ -51,7 +51,7 @@ def scale(
     The options of this command come before SUITE, those of `disciple eval SUITE` after it.
     """
     settings = _settings(suite, options or [], leave_out={"follower": "--followers names them"})
-    from ..evaluation.scale import places, run_each
+    from ..evaluation.many.scale import places, run_each
 
     logs = places(evaluate.names(followers, "--followers"), settings["out"])
     codes = run_each(suite, options or [], logs, lambda spec, place: note(f"{spec}: {place}"))
@@ -100,8 +100,8 @@ def many(
         arguments += ["--data", str(settings["data"].absolute())]
     if settings["max_cost"] is not None:
         arguments += ["--max-cost", repr(settings["max_cost"] / max(workers, 1))]
-    from ..evaluation.many import Workers, evaluate_many
-    from ..evaluation.metrics import summarise
+    from ..evaluation.many.cluster import Workers, evaluate_many
+    from ..evaluation.scores.metrics import summarise
 
     rows = evaluate_many(
         arguments,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from ..planner.library import Entry, Library, default_folder
+from ..planner.library.store import Entry, Library, default_folder
 from .console import answer, answer_json, examples, note, table
 
 __all__ = ["app"]
@@ -70,8 +70,8 @@ def export(
     folder: Folder = None,
 ) -> None:
     """Write the programs as fine-tuning data: tasks and the programs that solved them."""
-    from ..planner.prompt import Briefing, fenced, messages
-    from ..task import Task
+    from ..planner.chat.prompt import Briefing, fenced, messages
+    from ..records.task import Task
 
     entries = _library(folder).entries()
     try:

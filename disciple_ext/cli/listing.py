@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import specs
 from ..errors import PluginError
-from ..plugins import load_plugins
+from ..registry import specs
+from ..registry.plugins import load_plugins
 from .console import answer, answer_json, note, table
 
 __all__ = ["plugins", "samplers"]

@@ -6,13 +6,13 @@ import os
 import sys
 import traceback
 import warnings
-from importlib.metadata import entry_points
 from typing import Annotated, NoReturn
 
 import typer
 
-from .. import __version__
 from ..errors import DiscipleError, ProgramError
+from ..registry.points import plugin_points
+from ..version import __version__
 from . import (
     bench,
     cache,
@@ -143,8 +143,8 @@ def _show_warning(
 
 def _add_plugin_commands() -> None:
     """Let installed plugins add commands and suites; without any, nothing is loaded."""
-    if entry_points(group="disciple_ext"):
-        from ..plugins import load_plugins
+    if plugin_points():
+        from ..registry.plugins import load_plugins
 
         registry = load_plugins()
         for suite in registry.tables["suites"]:

@@ -78,7 +78,7 @@ def make_planner(
     Raises:
         UsageError: there is no such planner, or it has no use for an option.
     """
-    from ..plugins import load_plugins  # loads torch, through LLaMPPL
+    from ..registry.plugins import load_plugins  # loads torch, through LLaMPPL
 
     options: dict[str, Any] = {"cache": False} if no_cache else {}
     if record is not None:
@@ -87,7 +87,7 @@ def make_planner(
         options["prices"] = os.path.expanduser(prices)
     planner = load_plugins().make("planners", spec, **options)
     if examples is not None:
-        from ..planner.chat_planner import EXAMPLES
+        from ..planner.chat.planner import EXAMPLES
 
         if examples not in EXAMPLES:
             raise UsageError(f"there are no examples {examples!r}; choose: {', '.join(EXAMPLES)}")

@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from ..trace.events import (
+from ..records.events import (
     AttemptFailed,
     AttemptStarted,
     Event,

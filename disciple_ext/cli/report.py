@@ -73,7 +73,7 @@ def report(
     measured: Any = None
     if quality:  # before anything is written: it may find that it cannot be measured
         hush()
-        from ..evaluation.quality import measure
+        from ..evaluation.scores.quality import measure
 
         measured = measure(logs[0], method=method or "smc", words=words, data=data)
     if html is not None:
@@ -124,8 +124,8 @@ def _usable(
 
 
 def _methods(directory: Path, as_json: bool) -> None:
-    from ..evaluation.comparison import compare, comparison_table
-    from ..evaluation.log import read_log
+    from ..evaluation.logs.log import read_log
+    from ..evaluation.scores.comparison import compare, comparison_table
 
     standings = compare(read_log(directory))
     if as_json:
@@ -135,16 +135,16 @@ def _methods(directory: Path, as_json: bool) -> None:
 
 
 def _summary(directory: Path) -> dict[str, Any]:
-    from ..evaluation.log import read_log
-    from ..evaluation.metrics import summarise
+    from ..evaluation.logs.log import read_log
+    from ..evaluation.scores.metrics import summarise
 
     return summarise(read_log(directory)).to_dict()
 
 
 def _inspect(made: Report, data: Path | None, directory: Path) -> None:
-    from ..evaluation.inspect_log import write_inspect
-    from ..evaluation.puzzles import PUZZLES
-    from ..plugins import load_plugins
+    from ..evaluation.report.inspect_log import write_inspect
+    from ..evaluation.suites.puzzles import PUZZLES
+    from ..registry.plugins import load_plugins
 
     tasks = {line.row.id: line.row.task for series in made.series for line in series.lines}
     prompts = {key: PUZZLES[task].prompt for key, task in tasks.items() if task in PUZZLES}

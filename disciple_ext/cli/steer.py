@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from ..program import Program
-from ..result import Result
-from ..task import Limits, Task
+from ..records.program import Program
+from ..records.result import Result
+from ..records.task import Limits, Task
 from .console import answer, answer_json, note
 from .failure import cost, failing
 from .files import read_program, read_task
@@ -135,7 +135,7 @@ def run(
         tracing(trace, quiet=quiet) as recorder,
         Progress(follower, quiet=quiet) as progress,
     ):
-        from ..steer import self_steer  # loads torch
+        from ..loop.steer import self_steer  # loads torch
 
         result = self_steer(
             asked,
@@ -173,7 +173,7 @@ def plan(
     """Print the program for a task, without running it."""
     asked = Task(read_task(task))
     with failing(as_json=as_json, quiet=quiet), Progress(follower, quiet=quiet) as progress:
-        from ..steer import aplan  # loads torch
+        from ..loop.steer import aplan  # loads torch
 
         writer = make_planner(planner, no_cache=no_cache, record=record, prices=prices)
         work = aplan(asked, planner=writer, follower=follower, max_cost=max_cost, on_event=progress)
@@ -219,7 +219,7 @@ def exec_(
         tracing(trace, quiet=quiet) as recorder,
         Progress(follower, quiet=quiet) as progress,
     ):
-        from ..steer import run_program  # loads torch
+        from ..loop.steer import run_program  # loads torch
 
         result = run_program(
             Program(source, planner="user"),

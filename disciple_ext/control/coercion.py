@@ -8,7 +8,7 @@ from typing import Any
 from genlm.backend.tokenization import Token
 
 from ..errors import UsageError
-from ..model.vocabulary import unfinished
+from ..protocol.vocabulary import unfinished
 
 __all__ = ["units_of"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from genlm.backend.tokenization import Token
 from genlm.control import Potential
 
-from ..model.prefix import Prefix
-from ..model.requests import Follower, LogProbs, Mass, Score
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Follower, LogProbs, Mass, Score
 from ..samplers.weights import log_sum
 
 __all__ = ["FollowerPotential"]

@@ -14,16 +14,16 @@ from genlm.control.sampler import TokenSampler
 from genlm.control.sampler.sequence import Sequences
 
 from ..errors import NoParticleAlive, UsageError
-from ..execution import make_particle
+from ..loop.steer import arun_program
 from ..model.base import BaseModel
-from ..model.requests import Follower
 from ..model.stops import Stop
-from ..plugins import Registry, load_plugins
-from ..program import Program
+from ..protocol.requests import Follower
+from ..records.program import Program
+from ..records.task import Task
+from ..registry.plugins import Registry, load_plugins
+from ..run import loader
+from ..run.execution import make_particle
 from ..samplers.smc import SMCSampler
-from ..sandbox import loader
-from ..steer import arun_program
-from ..task import Task
 from .follower import FollowerPotential
 
 __all__ = ["ProgramSampler", "ProgramSequences"]

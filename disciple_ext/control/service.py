@@ -23,7 +23,7 @@ from genlm.control.sampler import (
 )
 
 from ..errors import UsageError
-from ..model.requests import Follower
+from ..protocol.requests import Follower
 from .coercion import Units, units_of
 from .follower import FollowerPotential
 

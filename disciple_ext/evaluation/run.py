@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DiscipleError, LimitExceeded, PluginError, UsageError
-from ..ledger import Purse
 from ..planner.base import Planner
-from ..plugins import load_plugins
-from .asking import chat_of
-from .budget import EqualTokens
-from .log import RESULTS, LogWriter, Row, Sample, read_log, read_run, write_run
-from .method import NO_ANSWER, Bench, Method, Outcome
-from .methods import FOLLOWER_ONLY, asks_planner, method_of
-from .metrics import pass_at_1
-from .model_size import size_of
-from .pool import each
-from .provenance import data_hash, mismatch, versions, weights_hash
-from .scoring import on_follower, score_texts
-from .suite import Instance, Suite
+from ..planner.purse import Purse
+from ..registry.plugins import load_plugins
+from .concurrency import each
+from .logs.log import RESULTS, LogWriter, Row, Sample, read_log, read_run, write_run
+from .logs.model_size import size_of
+from .logs.provenance import data_hash, mismatch, versions, weights_hash
+from .methods.asking import chat_of
+from .methods.base import NO_ANSWER, Bench, Method, Outcome
+from .methods.budget import EqualTokens
+from .methods.registered import FOLLOWER_ONLY, asks_planner, method_of
+from .methods.scoring import on_follower, score_texts
+from .scores.metrics import pass_at_1
+from .suites.base import Instance, Suite
 
 __all__ = ["FOLLOWER_ONLY", "Progress", "evaluate"]
 
@@ -102,7 +102,7 @@ def evaluate(
             follower tokens on instances of the same type (by what it took so far; a first run
             that only measures is thrown away).
         shard: ``(i, k)`` for the i-th of k parts, from 1: every k-th instance of the suite.
-            :func:`~disciple_ext.evaluation.merge.merge` makes one log of all parts.
+            :func:`~disciple_ext.evaluation.many.merge.merge` makes one log of all parts.
         on_progress: called after each run.
 
     Returns:
@@ -197,7 +197,7 @@ def _made_suite(made: Any, name: str) -> Suite:
     if not isinstance(made, Suite):
         raise PluginError(
             f"the plugin's factory of {name!r} makes no suite but a {type(made).__name__}: see "
-            "disciple_ext.evaluation.suite.Suite"
+            "disciple_ext.evaluation.suites.base.Suite"
         )
     return made
 

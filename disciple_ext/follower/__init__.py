@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..errors import UsageError
-from ..model.requests import Follower
+from ..protocol.requests import Follower
 
 __all__ = ["from_loaded"]
 

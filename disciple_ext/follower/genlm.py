@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ..errors import FollowerError
-from ..model.prefix import Prefix
-from ..model.requests import Tokens
-from .chat import ChatPrompt
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Tokens
+from .chat_template import ChatPrompt
 from .hf import vocabulary_of
 from .host import HostFollower
 

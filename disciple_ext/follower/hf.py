@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FollowerError
-from ..model.vocabulary import Vocabulary
-from .chat import ChatPrompt
+from ..protocol.vocabulary import Vocabulary
+from .chat_template import ChatPrompt
 from .host import HostFollower
 
 __all__ = ["EMBEDDED", "from_model", "from_pretrained", "vocabulary_of"]
@@ -72,7 +72,7 @@ def source_of(path: str) -> str:
 
 def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:
     """Wrap a loaded model and tokenizer (a ``PreTrainedModel`` for causal LM, in eval mode)."""
-    from .kv import KVBackend, PlainBackend
+    from .engine.kv import KVBackend, PlainBackend
 
     vocabulary = vocabulary_of(tokenizer, model)
     backend = KVBackend(model) if _full_attention(model) else PlainBackend(model)

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import torch
 
 from ..errors import DiscipleError, FollowerError, UsageError
-from ..model.prefix import Prefix
-from ..model.requests import (
+from ..protocol.prefix import Prefix
+from ..protocol.requests import (
     Branch,
     Branched,
     Call,
@@ -31,9 +31,9 @@ from ..model.requests import (
     Score,
     Tokens,
 )
-from ..model.vocabulary import TokenMask, Vocabulary, intersect
-from . import drawing
-from .drawing import Distributions, Query, Row
+from ..protocol.vocabulary import TokenMask, Vocabulary, intersect
+from .engine import drawing
+from .engine.drawing import Distributions, Query, Row
 
 __all__ = ["Backend", "Deliver", "HostFollower", "Waiting"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..model.prefix import Prefix
-from ..model.requests import Follower, Tokens
-from ..model.vocabulary import Vocabulary
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Follower, Tokens
+from ..protocol.vocabulary import Vocabulary
 from .host import HostFollower
 
 __all__ = ["RandomFollower"]

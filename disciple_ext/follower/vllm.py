@@ -26,9 +26,9 @@ from typing import Any
 import torch
 
 from ..errors import FollowerError
-from ..model.prefix import Prefix
-from ..model.requests import Tokens
-from .chat import ChatPrompt
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Tokens
+from .chat_template import ChatPrompt
 from .genlm import from_async_lm, of_engine, score_by_prefixes
 from .hf import source_of, vocabulary_of
 from .host import HostFollower

@@ -14,17 +14,17 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
-from . import units
+from ..protocol.requests import Branch, Draw, Mass, Score, Tokens
+from ..protocol.stream import Stream
+from ..protocol.vocabulary import TokenMask, intersect, unfinished
+from ..text import units
 from .characters import CharacterMethods, Spelled
 from .context import FollowerContext, Token
 from .filling import FillMethods
-from .masks import MaskStack, marks
-from .requests import Branch, Draw, Mass, Score, Tokens
+from .masks.base import MaskStack, marks
 from .services import ServiceMethods
 from .stops import Stop, program_line, stoppable
-from .stream import Stream
 from .verbs import VerbMethods
-from .vocabulary import TokenMask, intersect, unfinished
 from .words import WordMethods
 
 __all__ = ["BaseModel"]
@@ -54,7 +54,7 @@ class BaseModel(
         reason: the same for a person.
         line: program line at which it ended (1-based), or None.
         char_tolerance: share of the probability that text drawn by the character may lose (see
-            :mod:`disciple_ext.model.spelling`); 0 for none.
+            :mod:`disciple_ext.model.spelling.spelling`); 0 for none.
         weighed: natural log of what each potential, by name and matter, was charged so far.
     """
 

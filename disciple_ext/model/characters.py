@@ -1,8 +1,8 @@
 """Text by the character, however the model cuts it into tokens.
 
 The text's probability is then that of its characters: the sum over all token sequences that spell
-them (see :mod:`disciple_ext.model.spelling`). Prior and proposal each have their own sum. Verbs
-over tokens may follow: they choose one of the token sequences, by its probability.
+them (see :mod:`disciple_ext.model.spelling.spelling`). Prior and proposal each have their own sum.
+Verbs over tokens may follow: they choose one of the token sequences, by its probability.
 
 The weight always holds the prior's probability of what is fixed so far, ``charged``; each verb
 charges the ratio of the new one to the old one, so that nothing is counted twice.
@@ -22,15 +22,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from .outlook import look_ahead
-from .spelling import END, Spelling, log_sum
-from .utf8 import bytes_of, valid_bytes
-from .vocabulary import TokenMask, unfinished
+from ..protocol.utf8 import bytes_of, valid_bytes
+from ..protocol.vocabulary import TokenMask, unfinished
+from .spelling.lookahead import look_ahead
+from .spelling.spelling import END, Spelling, log_sum
 
 if TYPE_CHECKING:
+    from ..protocol.stream import Stream
     from .context import FollowerContext
-    from .masks import MaskStack
-    from .stream import Stream
+    from .masks.base import MaskStack
 
 __all__ = ["CharacterMethods", "Spelled"]
 

@@ -18,10 +18,10 @@ from llamppl.distributions.lmcontext import LMContext
 from llamppl.llms import Token as LLaMPPLToken
 from numpy.typing import NDArray
 
-from .prefix import Prefix
-from .requests import Branch, Draw, Follower, LogProbs, Mass, Score, Tokens
-from .stream import Stream
-from .vocabulary import TokenMask, intersect, unfinished
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Branch, Draw, Follower, LogProbs, Mass, Score, Tokens
+from ..protocol.stream import Stream
+from ..protocol.vocabulary import TokenMask, intersect, unfinished
 
 __all__ = ["FollowerContext", "MaskDist", "NextToken", "Token", "renormalise"]
 

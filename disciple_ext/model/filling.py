@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .vocabulary import TokenMask
+from ..protocol.vocabulary import TokenMask
 
 if TYPE_CHECKING:
     from .context import FollowerContext, Token
-    from .masks import Mask, MaskStack
+    from .masks.base import Mask, MaskStack
 
 __all__ = ["FillMethods"]
 

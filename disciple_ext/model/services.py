@@ -11,13 +11,13 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any
 
-from .requests import Call
+from ..protocol.requests import Call
 
 if TYPE_CHECKING:
+    from ..protocol.stream import Stream
+    from ..protocol.vocabulary import TokenMask
     from .context import FollowerContext, Token
-    from .masks import MaskStack
-    from .stream import Stream
-    from .vocabulary import TokenMask
+    from .masks.base import MaskStack
 
 __all__ = ["ServiceMethods"]
 

@@ -9,7 +9,7 @@ import types
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .formal import Unfinished
+from .masks.formal import Unfinished
 
 __all__ = ["PROGRAM_FILE", "Stop", "program_line", "stoppable"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from llamppl.modeling import Model
 
+from ..protocol.requests import Mass, Tokens
+from ..protocol.stream import Stream
+from ..protocol.vocabulary import TokenMask, intersect
 from .context import FollowerContext, MaskDist, NextToken, Token, token_id
-from .requests import Mass, Tokens
-from .stream import Stream
-from .vocabulary import TokenMask, intersect
 
 __all__ = ["VerbMethods"]
 

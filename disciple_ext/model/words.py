@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import units
-from .masks import PunctuationMask, avoid_words, marks
-from .vocabulary import TokenMask, Vocabulary, from_ids, intersect
+from ..protocol.vocabulary import TokenMask, Vocabulary, from_ids, intersect
+from ..text import units
+from .masks.base import PunctuationMask, avoid_words, marks
 
 __all__ = ["WordMethods", "warm"]
 
@@ -22,7 +22,7 @@ LONGEST_WORD = 20
 
 if TYPE_CHECKING:
     from .context import FollowerContext, Token
-    from .masks import MaskStack
+    from .masks.base import MaskStack
 
 
 class WordMethods:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..program import Program
-from ..result import Usage
-from ..task import Task
+from ..records.program import Program
+from ..records.result import Usage
+from ..records.task import Task
 
 __all__ = ["Feedback", "Plan", "Planner"]
 

@@ -13,8 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..result import Particle, Result
-from ..trace.events import (
+from ..records.events import (
     Event,
     ParticleFinished,
     ParticleState,
@@ -23,6 +22,7 @@ from ..trace.events import (
     RunStarted,
     StepDone,
 )
+from ..records.result import Particle, Result
 
 __all__ = ["Diary", "judge", "outputs"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ..trace.events import Event, Observer
+from ..records.events import Event, Observer
 
 __all__ = ["heard_by", "tell"]
 

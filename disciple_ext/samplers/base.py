@@ -25,8 +25,7 @@ from llamppl.modeling import Model
 
 from ..errors import SamplerError
 from ..model.stops import PROGRAM_FILE
-from ..task import Limits
-from ..trace.events import (
+from ..records.events import (
     Event,
     Observer,
     ParticleFinished,
@@ -36,6 +35,7 @@ from ..trace.events import (
     StepDone,
     WeightChange,
 )
+from ..records.task import Limits
 from . import weights as weighting
 from .notes import Notes
 

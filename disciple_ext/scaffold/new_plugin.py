@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from .. import __version__
 from ..errors import UsageError
-from ..plugins import Registry, load_plugins
+from ..registry.plugins import Registry, load_plugins
+from ..version import __version__
 
 __all__ = ["Names", "NewPlugin", "new_sampler", "render"]
 

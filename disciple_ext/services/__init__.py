@@ -25,7 +25,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .desk import LONGEST, Served, Services
+from .batching import LONGEST, Served, Services
 from .score import Score, Scored, Scorer, Steps
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PlannerError
-from ..ledger import Purse
-from ..planner.chat import Answer, Chat, Messages
-from ..planner.openai_chat import OpenAIChat
+from ..planner.chat.base import Answer, Chat, Messages
+from ..planner.chat.openai_chat import OpenAIChat
+from ..planner.purse import Purse
 from .score import Scored, Scorer
 
 __all__ = ["Judge"]

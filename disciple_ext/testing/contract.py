@@ -9,8 +9,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ..model.base import BaseModel
+from ..records.task import Limits
 from ..samplers.base import Population
-from ..task import Limits
 from .models import EXAMPLES, Example
 from .subject import Report, Subject
 from .watch import Blocking, Endless, Ledger, Slow, watched

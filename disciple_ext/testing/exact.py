@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..execution import make_particle
 from ..follower.host import HostFollower
 from ..model.base import BaseModel
-from ..model.requests import Branch, Draw, LogProbs, Reply, Request
-from ..model.stream import Stream
-from ..plugins import Registry, load_plugins
+from ..protocol.requests import Branch, Draw, LogProbs, Reply, Request
+from ..protocol.stream import Stream
+from ..records.task import Limits, Task
+from ..registry.plugins import Registry, load_plugins
+from ..run import loader
+from ..run.execution import make_particle
 from ..samplers.base import Run
-from ..sandbox import loader
-from ..task import Limits, Task
 from .toy import Pieces, ToyFollower
 
 __all__ = ["ExactPosterior", "Execution", "exact_posterior", "load_model", "prior_masses"]

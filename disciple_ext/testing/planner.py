@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import PlannerError
 from ..planner.base import Feedback, Plan
-from ..program import Program
-from ..task import Task
+from ..records.program import Program
+from ..records.task import Task
 
 __all__ = ["ReplayPlanner"]
 

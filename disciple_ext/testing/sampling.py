@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import SamplerError
-from ..execution import make_particle
 from ..follower.host import HostFollower
 from ..model.base import BaseModel
-from ..plugins import Registry
+from ..records.task import Limits, Task
+from ..registry.plugins import Registry
+from ..run.execution import make_particle
 from ..samplers import weights as weighting
 from ..samplers.base import Population, Run, Sampler
-from ..task import Limits, Task
 from .exact import ExactPosterior, exact_posterior, load_model
 
 __all__ = ["arun_sampler", "check_properly_weighted", "run_sampler"]

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..execution import make_particle
 from ..model.base import BaseModel
+from ..records.task import Limits, Task
+from ..run.execution import make_particle
 from ..samplers.base import Kind, Population, Run, Sampler
-from ..task import Limits, Task
 from .models import Example
 from .watch import Ledger, watched
 

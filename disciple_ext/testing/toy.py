@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from ..follower.host import HostFollower
-from ..model.prefix import Prefix
-from ..model.requests import Tokens
-from ..model.vocabulary import Vocabulary
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Tokens
+from ..protocol.vocabulary import Vocabulary
 
 __all__ = ["Piece", "Pieces", "ScriptedFollower", "ToyFollower", "Weights"]
 

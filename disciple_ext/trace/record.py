@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import DiscipleError, UsageError
-from ..result import Attempt, Result
-from .events import AttemptFailed, AttemptStarted, Event, PlannerAnswered, RunStarted
+from ..records.events import AttemptFailed, AttemptStarted, Event, PlannerAnswered, RunStarted
+from ..records.result import Attempt, Result
 from .llamppl import history
 from .run import RunRecorder, clean
 
@@ -189,7 +189,7 @@ class Recorder:
 
     def record(self) -> Record:
         """The record so far."""
-        from .. import __version__
+        from ..version import __version__
 
         data = {
             "kind": KIND,

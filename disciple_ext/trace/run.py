@@ -7,7 +7,7 @@ import math
 import time
 from typing import Any
 
-from .events import (
+from ..records.events import (
     Event,
     ParticleFinished,
     ParticleState,

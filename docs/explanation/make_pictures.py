@@ -16,7 +16,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 
 from disciple_ext import Result, run_program
-from disciple_ext.trace.events import Event, Resampled, StepDone
+from disciple_ext.records.events import Event, Resampled, StepDone
 
 HERE = Path(__file__).parent
 PROGRAM = (HERE.parents[1] / "examples" / "programs" / "glasgow.py").read_text("utf-8")

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from disciple_ext import Result, run_program
-from disciple_ext.evaluation.scoring import score_texts
-from disciple_ext.plugins import load_plugins
+from disciple_ext.evaluation.methods.scoring import score_texts
+from disciple_ext.registry.plugins import load_plugins
 
 KIND = "Write a sentence."
 WORDS = "Write a sentence with the words 'winter', 'boat', 'market'."

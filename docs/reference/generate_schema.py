@@ -14,8 +14,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from disciple_ext.evaluation.log import Row
-from disciple_ext.result import FINISH_REASONS, SCHEMA, Attempt, Particle, Result, Usage
+from disciple_ext.evaluation.logs.log import Row
+from disciple_ext.records.particle import FINISH_REASONS, Particle
+from disciple_ext.records.result import SCHEMA, Attempt, Result, Usage
 
 HERE = Path(__file__).parent
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

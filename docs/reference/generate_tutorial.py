@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from disciple_ext.model import units
 from disciple_ext.model.base import BaseModel
-from disciple_ext.model.formal import FORMAL_MASKS
-from disciple_ext.model.masks import ALL_MASKS
+from disciple_ext.model.masks.base import ALL_MASKS
+from disciple_ext.model.masks.formal import FORMAL_MASKS
+from disciple_ext.text import units
 
-PAGE = Path(__file__).resolve().parents[2] / "disciple_ext" / "planner" / "tutorial.md"
+PAGE = Path(__file__).resolve().parents[2] / "disciple_ext" / "planner" / "chat" / "tutorial.md"
 COROUTINES = (
     "next_token next_word next_sentence next_line end_sentence force wants wants_word wants_to_end "
     "fill fill_span hint preface next_char spell force_chars end_word weigh draw_with ask end"

@@ -30,7 +30,7 @@ def register_patterns() -> dict[str, Any]:
 @hookimpl
 def observe(event: Any) -> None:
     """Say when particles were copied. Imports are done here, so that loading stays quick."""
-    from disciple_ext.trace.events import Resampled
+    from disciple_ext.records.events import Resampled
 
     if isinstance(event, Resampled):
         left = len(set(event.ancestors))
@@ -45,7 +45,7 @@ def register_suites() -> dict[str, Any]:
 
 def suite() -> Any:
     """One task, and its ground truth."""
-    from disciple_ext.evaluation.suite import Budget, Instance, Suite
+    from disciple_ext.evaluation.suites.base import Budget, Instance, Suite
 
     short = Budget("short", n=8, timeout=60.0, tokens=32, prior_prompt="Write a sentence.")
     task = "Please generate a sentence with all words having at most 5 characters."

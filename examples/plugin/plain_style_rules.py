@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from disciple_ext.model.masks import Mask
-from disciple_ext.model.vocabulary import TokenMask, Vocabulary
+from disciple_ext.model.masks.base import Mask
+from disciple_ext.protocol.vocabulary import TokenMask, Vocabulary
 
 __all__ = ["LowerCaseMask", "long_words"]
 

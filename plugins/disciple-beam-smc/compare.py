@@ -24,9 +24,9 @@ from disciple_beam_smc import BeamSMC, WeightedBeamSMC
 
 from disciple_ext import DiscipleError, Limits, Result, Task, run_program, self_steer
 from disciple_ext.demo import DEMO, DemoTask
-from disciple_ext.evaluation.collie import verify
-from disciple_ext.evaluation.metrics import pass_at_1
-from disciple_ext.plugins import load_plugins
+from disciple_ext.evaluation.scores.metrics import pass_at_1
+from disciple_ext.evaluation.suites.collie import verify
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.samplers.base import Sampler
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.smc import SMCSampler

@@ -22,8 +22,8 @@ from statistics import fmean
 from disciple_mcts import MCTSSampler
 
 from disciple_ext import Limits, NoParticleAlive, Task, run_program
-from disciple_ext.evaluation.metrics import pass_at_1, sample_weights
-from disciple_ext.model.requests import Draw, Score
+from disciple_ext.evaluation.scores.metrics import pass_at_1, sample_weights
+from disciple_ext.protocol.requests import Draw, Score
 
 PROGRAMS = Path(__file__).parents[2] / "examples" / "programs"
 
@@ -149,7 +149,7 @@ def main():
     global FIRST
     FIRST = options.first
     settings = {k: float(v) if "." in v else int(v) for k, v in (r.split("=") for r in rest)}
-    from disciple_ext.plugins import load_plugins
+    from disciple_ext.registry.plugins import load_plugins
 
     follower = load_plugins().make("followers", "embedded")
     programs = {

@@ -25,10 +25,10 @@ from disciple_rejuvenate import EditSampler, RejuvenateSampler
 
 from disciple_ext import DiscipleError, Limits, Result, Task, run_program, self_steer
 from disciple_ext.demo import DEMO
-from disciple_ext.evaluation.collie import verify
-from disciple_ext.evaluation.metrics import pass_at_1
-from disciple_ext.model.requests import Draw, Score
-from disciple_ext.plugins import load_plugins
+from disciple_ext.evaluation.scores.metrics import pass_at_1
+from disciple_ext.evaluation.suites.collie import verify
+from disciple_ext.protocol.requests import Draw, Score
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.samplers.base import Population, Sampler
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.rejection import RejectionSampler

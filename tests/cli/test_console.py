@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from disciple_ext.cli import console
 from disciple_ext.cli.progress import Progress
-from disciple_ext.trace.events import PlannerAnswered
+from disciple_ext.records.events import PlannerAnswered
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from disciple_ext import cli
 from disciple_ext.doctor import Condition, judge
 from disciple_ext.errors import SandboxError
-from disciple_ext.sandbox import probe
-from disciple_ext.sandbox.host import Witness
+from disciple_ext.sandbox.host.host import Witness
+from disciple_ext.sandbox.locks import probe
 
 CONTROLS = (*probe.SECCOMP, "bind a TCP port")
 STOPS = {"landlock": probe.landlock_controls(7), "seccomp": list(CONTROLS)}
@@ -120,6 +120,6 @@ def test_a_sandbox_that_does_not_start_is_a_finding_and_no_error(
     async def fails() -> Witness:
         raise SandboxError("the zygote ended")
 
-    monkeypatch.setattr("disciple_ext.sandbox.host.witness", fails)
+    monkeypatch.setattr("disciple_ext.sandbox.host.host.witness", fails)
     sandbox = conditions(capsys)["sandbox"]
     assert not sandbox["ok"] and "the zygote ended" in sandbox["detail"]

@@ -14,7 +14,7 @@ import pytest
 
 from disciple_ext import cli
 from disciple_ext.cli.progress import Progress
-from disciple_ext.trace.events import AttemptFailed, Event, ProgramPrinted, RunStarted, StepDone
+from disciple_ext.records.events import AttemptFailed, Event, ProgramPrinted, RunStarted, StepDone
 
 EVIL = "\x1b]0;owned\x07 \u202e \x9b2J"
 SHOWN = "\\x1b]0;owned\\x07 \\u202e \\x9b2J"

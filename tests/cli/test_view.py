@@ -14,7 +14,7 @@ import pytest
 
 from disciple_ext.cli.main import run as run_command
 from disciple_ext.cli.progress import Progress
-from disciple_ext.trace.events import RunStarted, StepDone
+from disciple_ext.records.events import RunStarted, StepDone
 from disciple_ext.trace.record import Record, Recorder
 
 LEVEL = "process" if hasattr(os, "fork") else "none"

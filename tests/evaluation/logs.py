@@ -8,8 +8,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from disciple_ext.evaluation.log import LogWriter, Row, Sample, write_run
-from disciple_ext.evaluation.metrics import pass_at_1
+from disciple_ext.evaluation.logs.log import LogWriter, Row, Sample, write_run
+from disciple_ext.evaluation.scores.metrics import pass_at_1
 
 TASKS = ("sent_01", "sent_04", "para_03", "square_poem")
 METHODS = ("smc", "is", "follower")

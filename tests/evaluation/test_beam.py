@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from disciple_ext.evaluation.beam import stochastic_beams
+from disciple_ext.evaluation.methods.beam import stochastic_beams
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.evaluation.suite import Budget, Instance, Suite
+from disciple_ext.evaluation.suites.base import Budget, Instance, Suite
 from disciple_ext.testing import ToyFollower
 
 MOST = 2

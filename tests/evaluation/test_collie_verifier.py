@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import EvaluationError
-from disciple_ext.evaluation import collie
-from disciple_ext.evaluation.punkt import FALLBACK, default_splitter, read_punkt
-from disciple_ext.model import sentence_rules, units
+from disciple_ext.evaluation.suites import collie
+from disciple_ext.evaluation.suites.punkt import FALLBACK, default_splitter, read_punkt
+from disciple_ext.text import sentence_rules, units
 
 HERE = Path(__file__).parent
 
@@ -192,7 +192,9 @@ def test_an_instance_of_an_unknown_task_is_named(tmp_path: Path) -> None:
 def test_without_parameters_the_fallback_is_used_and_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("disciple_ext.evaluation.punkt._data_directories", lambda: [tmp_path])
+    monkeypatch.setattr(
+        "disciple_ext.evaluation.suites.punkt._data_directories", lambda: [tmp_path]
+    )
     assert default_splitter().name == "fallback"
     assert default_splitter().cut is units.split
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from disciple_ext.errors import UsageError
-from disciple_ext.evaluation.budget import EqualTokens, tokens
-from disciple_ext.evaluation.comparison import compare, comparison_table
-from disciple_ext.evaluation.log import Row, Sample
+from disciple_ext.evaluation.logs.log import Row, Sample
+from disciple_ext.evaluation.methods.budget import EqualTokens, tokens
 from disciple_ext.evaluation.run import evaluate
+from disciple_ext.evaluation.scores.comparison import compare, comparison_table
 from disciple_ext.testing import ToyFollower
 
 

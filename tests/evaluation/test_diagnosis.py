@@ -11,12 +11,17 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import EvaluationError
-from disciple_ext.evaluation.diagnosis import confusion, messages, outcomes, weighted_confusion
-from disciple_ext.evaluation.judgements import read_judgements
-from disciple_ext.evaluation.log import LogWriter, Row, Sample
-from disciple_ext.evaluation.metrics import nats_per_token
+from disciple_ext.evaluation.logs.judgements import read_judgements
+from disciple_ext.evaluation.logs.log import LogWriter, Row, Sample
 from disciple_ext.evaluation.report.build import build
-from disciple_ext.evaluation.spending import spent
+from disciple_ext.evaluation.scores.diagnosis import (
+    confusion,
+    messages,
+    outcomes,
+    weighted_confusion,
+)
+from disciple_ext.evaluation.scores.metrics import nats_per_token
+from disciple_ext.evaluation.scores.spending import spent
 
 
 def sample(log_weight: float | None, check: bool | None, passed: bool, tokens: int = 4) -> Sample:

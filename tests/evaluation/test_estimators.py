@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from disciple_ext.errors import EvaluationError, UsageError
-from disciple_ext.evaluation.estimators import pass_at_budget, pass_at_k, subsampled
-from disciple_ext.evaluation.log import Row, Sample
+from disciple_ext.evaluation.logs.log import Row, Sample
+from disciple_ext.evaluation.scores.estimators import pass_at_budget, pass_at_k, subsampled
 
 LOG2, LOG3 = math.log(2.0), math.log(3.0)
 

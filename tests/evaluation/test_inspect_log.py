@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from disciple_ext import cli
-from disciple_ext.evaluation.inspect_log import inspect_log, write_inspect
+from disciple_ext.evaluation.report.inspect_log import inspect_log, write_inspect
 from disciple_ext.evaluation.report.series import Series, read_series
 
 from .logs import EVIL, write_log

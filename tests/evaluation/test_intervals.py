@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from disciple_ext.evaluation.intervals import Interval, intervals
+from disciple_ext.evaluation.scores.intervals import Interval, intervals
 
 
 def test_two_instances_by_hand() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from disciple_ext.evaluation.log import read_log
-from disciple_ext.evaluation.merge import without_times
+from disciple_ext.evaluation.logs.log import read_log
+from disciple_ext.evaluation.many.merge import without_times
 
 KILLS = 10
 METHODS = "smc,is,follower,beam"

@@ -16,13 +16,13 @@ import pytest
 
 from disciple_ext import cli
 from disciple_ext.errors import EvaluationError, UsageError
-from disciple_ext.evaluation.log import RESULTS, Row, read_log, read_run
-from disciple_ext.evaluation.many import Workers, _Gathered
-from disciple_ext.evaluation.merge import without_times
-from disciple_ext.evaluation.model_size import ModelSize, named_size, size_of
+from disciple_ext.evaluation.logs.log import RESULTS, Row, read_log, read_run
+from disciple_ext.evaluation.logs.model_size import ModelSize, named_size, size_of
+from disciple_ext.evaluation.many.cluster import Workers, _Gathered
+from disciple_ext.evaluation.many.merge import without_times
+from disciple_ext.evaluation.many.scale import places
+from disciple_ext.evaluation.many.shard import News, Shard
 from disciple_ext.evaluation.report.build import build
-from disciple_ext.evaluation.scale import places
-from disciple_ext.evaluation.shard import News, Shard
 from disciple_ext.testing import ScriptedFollower
 
 from .test_killed import PROMPTS, TARGETS
@@ -212,7 +212,7 @@ def test_two_workers_of_ray_give_the_log_of_one_machine_though_one_is_killed(
     data: Path, tmp_path: Path
 ) -> None:
     ray = pytest.importorskip("ray", reason="ray is not installed")
-    from disciple_ext.evaluation.many import evaluate_many
+    from disciple_ext.evaluation.many.cluster import evaluate_many
 
     out, alone, seen = tmp_path / "many", tmp_path / "alone", []
     killed = threading.Event()

@@ -7,8 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from disciple_ext.evaluation.log import Row
-from disciple_ext.evaluation.metrics import mean_by_task, pass_at_1, sample_weights, summarise
+from disciple_ext.evaluation.logs.log import Row
+from disciple_ext.evaluation.scores.metrics import (
+    mean_by_task,
+    pass_at_1,
+    sample_weights,
+    summarise,
+)
 
 LOG3 = math.log(3.0)
 

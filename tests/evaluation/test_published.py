@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from disciple_ext.evaluation.metrics import LEVELS
-from disciple_ext.evaluation.published import LEVEL_TABLES, counterpart, paper, published
+from disciple_ext.evaluation.report.published import LEVEL_TABLES, counterpart, paper, published
+from disciple_ext.evaluation.scores.metrics import LEVELS
 
 
 @pytest.mark.parametrize("level", LEVEL_TABLES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disciple_ext.errors import EvaluationError
-from disciple_ext.evaluation.puzzles import BANNED_TERMS, PUZZLES, verify_puzzle
+from disciple_ext.evaluation.suites.puzzles import BANNED_TERMS, PUZZLES, verify_puzzle
 
 LINE = "The old boat went home over the sea"
 POEM = "\n".join([LINE] * 8)

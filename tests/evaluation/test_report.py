@@ -16,7 +16,7 @@ import pytest
 
 from disciple_ext import cli
 from disciple_ext.errors import EvaluationError, UsageError
-from disciple_ext.evaluation.log import LogWriter
+from disciple_ext.evaluation.logs.log import LogWriter
 from disciple_ext.evaluation.report.build import build
 from disciple_ext.evaluation.report.figures import FIGURES, draw
 from disciple_ext.evaluation.report.page import render_page

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import EvaluationError, FollowerError, UsageError
-from disciple_ext.evaluation import lines
-from disciple_ext.evaluation import log as logs
-from disciple_ext.evaluation.log import LogWriter, Row, Sample, read_log, read_run
-from disciple_ext.evaluation.metrics import summarise
+from disciple_ext.evaluation.logs import lines
+from disciple_ext.evaluation.logs import log as logs
+from disciple_ext.evaluation.logs.log import LogWriter, Row, Sample, read_log, read_run
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.model.requests import Draw, Drawn, Request, Score, Tokens
-from disciple_ext.model.vocabulary import Vocabulary
+from disciple_ext.evaluation.scores.metrics import summarise
+from disciple_ext.protocol.requests import Draw, Drawn, Request, Score, Tokens
+from disciple_ext.protocol.vocabulary import Vocabulary
 
 TEXTS = (b" Hello there. ", b"Hello")
 

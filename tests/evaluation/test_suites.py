@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from disciple_ext import cli, hookimpl, plugins
+from disciple_ext import cli, hookimpl
 from disciple_ext.errors import EvaluationError, TaskNotUnderstood, UsageError
-from disciple_ext.evaluation.log import LogWriter, Row, read_log, read_run
-from disciple_ext.evaluation.merge import merge, without_times
+from disciple_ext.evaluation.logs.log import LogWriter, Row, read_log, read_run
+from disciple_ext.evaluation.many.merge import merge, without_times
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.evaluation.suite import Budget, Instance, Suite
+from disciple_ext.evaluation.suites.base import Budget, Instance, Suite
 from disciple_ext.planner.base import Feedback, Plan
-from disciple_ext.plugins import load_plugins
-from disciple_ext.task import Task
+from disciple_ext.records.task import Task
+from disciple_ext.registry import points
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.testing import ScriptedFollower
 
 WORDS = Suite(
@@ -171,8 +171,7 @@ def test_a_plugins_suite_has_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     point = types.SimpleNamespace(name="mine", dist=None, load=Plugin)
-    for module in (plugins, import_module("disciple_ext.cli.main")):  # as if it were installed
-        monkeypatch.setattr(module, "entry_points", lambda group: [point])
+    monkeypatch.setattr(points, "entry_points", lambda group: [point])  # as if it were installed
     chosen = ["--follower", "greeter", "--method", "follower,beam", "--shard", "1/2"]
     assert cli.run(["eval", "mine", *chosen, "--out", str(tmp_path / "a"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["instances"] == {

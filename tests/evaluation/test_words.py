@@ -15,13 +15,13 @@ import pytest
 
 from disciple_ext import cli
 from disciple_ext.errors import EvaluationError, UsageError
-from disciple_ext.evaluation import collie
-from disciple_ext.evaluation.convert import COLLIE_NAMES, convert
-from disciple_ext.evaluation.inert import Record, read_pickle
-from disciple_ext.evaluation.words import PLACES, word_instances
-from disciple_ext.planner.expert import write_program
-from disciple_ext.plugins import load_plugins
-from disciple_ext.sandbox.check import check
+from disciple_ext.evaluation.suites import collie
+from disciple_ext.evaluation.suites.convert import COLLIE_NAMES, convert
+from disciple_ext.evaluation.suites.unpickling import Record, read_pickle
+from disciple_ext.evaluation.suites.words import PLACES, word_instances
+from disciple_ext.planner.expert.planner import write_program
+from disciple_ext.registry.plugins import load_plugins
+from disciple_ext.sandbox.check.check import check
 
 # The ground truth -----------------------------------------------------------------------------
 
@@ -291,6 +291,6 @@ def test_answers_pass_and_most_are_real_words(tmp_path: Path) -> None:
 
 
 def weighted(row: Any) -> list[tuple[float, Any]]:
-    from disciple_ext.evaluation.metrics import sample_weights
+    from disciple_ext.evaluation.scores.metrics import sample_weights
 
     return list(zip(sample_weights([s.log_weight for s in row.samples]), row.samples, strict=True))

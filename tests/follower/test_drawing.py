@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disciple_ext.follower import drawing
-from disciple_ext.model.vocabulary import TokenMask, from_ids
+from disciple_ext.follower.engine import drawing
+from disciple_ext.protocol.vocabulary import TokenMask, from_ids
 from disciple_ext.testing import ToyFollower
 
 NEAR_ONE = 1.0 - 2.0**-53
@@ -19,8 +19,8 @@ def draw(logits: list[float], mask: list[bool] | None, u: float) -> tuple[int, f
     """One draw through the whole follower, as a program's request would make it."""
     import asyncio
 
-    from disciple_ext.model.prefix import Prefix
-    from disciple_ext.model.requests import Draw, Drawn
+    from disciple_ext.protocol.prefix import Prefix
+    from disciple_ext.protocol.requests import Draw, Drawn
 
     p = np.exp(np.array(logits, dtype=np.float64))
     toy = ToyFollower(

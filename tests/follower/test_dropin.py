@@ -15,7 +15,7 @@ from llamppl import Token as LLaMPPLToken
 from disciple_ext import FollowerContext, FollowerError, FollowerLM, TokenSequence, self_steer
 from disciple_ext.follower import from_loaded
 from disciple_ext.follower.hf import from_model
-from disciple_ext.follower.token_sets import TokenSet
+from disciple_ext.follower.llamppl.token_sets import TokenSet
 from disciple_ext.model.context import Token
 from disciple_ext.testing import ScriptedFollower, ToyFollower
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from disciple_ext.follower.engine.kv import KVBackend
 from disciple_ext.follower.host import HostFollower
-from disciple_ext.follower.kv import KVBackend
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.requests import Branch, Draw, Drawn, Mass, Score
-from disciple_ext.model.vocabulary import TokenMask, Vocabulary
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.requests import Branch, Draw, Drawn, Mass, Score
+from disciple_ext.protocol.vocabulary import TokenMask, Vocabulary
 
 KNOWN, V = 290, 300
 """Tokens of the tokenizer, and logits of the model."""

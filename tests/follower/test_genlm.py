@@ -16,9 +16,9 @@ from disciple_ext.errors import FollowerError
 from disciple_ext.follower import from_loaded
 from disciple_ext.follower.genlm import from_async_lm
 from disciple_ext.follower.hf import EMBEDDED, from_model
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.requests import Draw, LogProbs, Mass, Request, Score
-from disciple_ext.model.vocabulary import from_ids
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.requests import Draw, LogProbs, Mass, Request, Score
+from disciple_ext.protocol.vocabulary import from_ids
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.testing import run_sampler
 

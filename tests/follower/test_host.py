@@ -16,10 +16,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from disciple_ext.errors import FollowerError, UsageError
 from disciple_ext.follower import from_loaded
-from disciple_ext.follower.chat import ChatPrompt
+from disciple_ext.follower.chat_template import ChatPrompt
 from disciple_ext.follower.hf import from_model, from_pretrained
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.requests import (
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.requests import (
     Branch,
     Call,
     Draw,
@@ -30,7 +30,7 @@ from disciple_ext.model.requests import (
     Request,
     Score,
 )
-from disciple_ext.model.vocabulary import TokenMask, from_ids
+from disciple_ext.protocol.vocabulary import TokenMask, from_ids
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.testing import ToyFollower, run_sampler

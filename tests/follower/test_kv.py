@@ -16,9 +16,9 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from disciple_ext.follower.blocks import Slot
-from disciple_ext.follower.kv import KVBackend, PlainBackend
-from disciple_ext.model.prefix import Prefix
+from disciple_ext.follower.engine.blocks import Slot
+from disciple_ext.follower.engine.kv import KVBackend, PlainBackend
+from disciple_ext.protocol.prefix import Prefix
 
 V = 40
 SMALL: dict[str, Any] = {
@@ -253,7 +253,7 @@ def test_the_budget_holds(length: int) -> None:
 
 
 def test_beginnings_that_are_long_idle_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("disciple_ext.follower.blocks._IDLE", 30)
+    monkeypatch.setattr("disciple_ext.follower.engine.blocks._IDLE", 30)
     model = MODELS["llama"]
     backend = KVBackend(model)
     kept = text(1000, 20)

@@ -23,10 +23,10 @@ from llamppl import CachedCausalLM, LMContext, Model, smc_standard, smc_steer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from disciple_ext import FollowerContext, FollowerLM
-from disciple_ext.model.prefix import Prefix
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.records.task import Limits
 from disciple_ext.samplers.base import Run
 from disciple_ext.samplers.smc import SMCSampler
-from disciple_ext.task import Limits
 from disciple_ext.testing import ToyFollower
 
 from .test_host import llama, tokenizer

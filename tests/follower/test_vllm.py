@@ -24,10 +24,10 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from disciple_ext.errors import FollowerError, UsageError
 from disciple_ext.follower import vllm as ours
 from disciple_ext.follower.hf import EMBEDDED, from_model
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.requests import LogProbs, Mass, Request, Score
-from disciple_ext.model.vocabulary import from_ids
-from disciple_ext.plugins import load_plugins
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.requests import LogProbs, Mass, Request, Score
+from disciple_ext.protocol.vocabulary import from_ids
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.testing import run_sampler
 

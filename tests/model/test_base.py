@@ -13,7 +13,7 @@ import pytest
 from disciple_ext.errors import FollowerError
 from disciple_ext.model.base import BaseModel
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.stream import Stream
+from disciple_ext.protocol.stream import Stream
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.testing import ToyFollower, exact_posterior, prior_masses, run_sampler
 
@@ -601,7 +601,7 @@ async def test_clones_are_independent() -> None:
 
 
 def original_mask(model: BaseModel, k: int) -> Any:
-    from disciple_ext.model.masks import MaxCharsMask
+    from disciple_ext.model.masks.base import MaxCharsMask
 
     return MaxCharsMask(model, max_chars=k)
 

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from disciple_ext.execution import make_particle
 from disciple_ext.model.base import BaseModel
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.masks import (
+from disciple_ext.model.masks.base import (
     AvoidCharsMask,
     AvoidWordsMask,
     CharsMask,
@@ -24,8 +23,9 @@ from disciple_ext.model.masks import (
     PunctuationMask,
     WordLengthMask,
 )
-from disciple_ext.model.utf8 import valid_bytes
-from disciple_ext.task import Task
+from disciple_ext.protocol.utf8 import valid_bytes
+from disciple_ext.records.task import Task
+from disciple_ext.run.execution import make_particle
 from disciple_ext.testing import ScriptedFollower, ToyFollower, exact_posterior
 from disciple_ext.testing.exact import prior_masses
 

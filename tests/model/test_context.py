@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disciple_ext.model.context import FollowerContext, Token, token_id
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.stream import Stream
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.stream import Stream
 from disciple_ext.testing import ToyFollower
 from disciple_ext.testing.toy import Piece
 

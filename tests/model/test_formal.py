@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from disciple_ext import ProgramCrashed, run_program
 from disciple_ext.model.base import BaseModel
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.counting import Counted, Counting, terminal
-from disciple_ext.model.formal import GrammarMask, JsonMask, RegexMask, WordsMask
-from disciple_ext.model.masks import ChoiceMask, MaxCharsMask
-from disciple_ext.model.matching import grammars
-from disciple_ext.model.regex import Refused, translate
-from disciple_ext.model.vocabulary import Vocabulary
+from disciple_ext.model.masks.base import ChoiceMask, MaxCharsMask
+from disciple_ext.model.masks.counting import Counted, Counting, terminal
+from disciple_ext.model.masks.formal import GrammarMask, JsonMask, RegexMask, WordsMask
+from disciple_ext.model.masks.matching import grammars
+from disciple_ext.model.masks.regex import Refused, translate
+from disciple_ext.protocol.vocabulary import Vocabulary
 from disciple_ext.testing import ExactPosterior, ToyFollower, exact_posterior, prior_masses
 
 ARITHMETIC = """

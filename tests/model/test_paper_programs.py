@@ -7,8 +7,8 @@ import math
 import pytest
 
 from disciple_ext.errors import NoParticleAlive
+from disciple_ext.loop.steer import run_program
 from disciple_ext.samplers.importance import ImportanceSampler
-from disciple_ext.steer import run_program
 from disciple_ext.testing import ScriptedFollower, run_sampler
 
 SENT_01 = '''\

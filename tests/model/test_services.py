@@ -10,12 +10,7 @@ import pytest
 from disciple_ext.errors import ProgramCrashed, ServiceError
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.services import Score, Services
-from disciple_ext.testing import (
-    ToyFollower,
-    check_properly_weighted,
-    exact_posterior,
-    prior_masses,
-)
+from disciple_ext.testing import ToyFollower, check_properly_weighted, exact_posterior, prior_masses
 
 
 def phi(text: str) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.spelling import END, Spelling
-from disciple_ext.model.vocabulary import from_ids
+from disciple_ext.model.spelling.spelling import END, Spelling
+from disciple_ext.protocol.vocabulary import from_ids
 from disciple_ext.testing import ToyFollower
 from disciple_ext.testing.toy import Piece
 

@@ -10,13 +10,13 @@ import pytest
 
 from disciple_ext import cli
 from disciple_ext.errors import EvaluationError, LimitExceeded, PlannerError, UsageError
-from disciple_ext.evaluation.judge import JUDGE_PROMPT, judge, read_score
-from disciple_ext.evaluation.judgements import read_judgements
-from disciple_ext.evaluation.log import LogWriter, Row, Sample, read_log
+from disciple_ext.evaluation.logs.judgements import read_judgements
+from disciple_ext.evaluation.logs.log import LogWriter, Row, Sample, read_log
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.evaluation.suite import COT_PROMPT, Budget, Instance, Suite
-from disciple_ext.planner.chat import Answer
-from disciple_ext.planner.openai import OpenAIPlanner
+from disciple_ext.evaluation.scores.judge import JUDGE_PROMPT, judge, read_score
+from disciple_ext.evaluation.suites.base import COT_PROMPT, Budget, Instance, Suite
+from disciple_ext.planner.chat.base import Answer
+from disciple_ext.planner.chat.openai import OpenAIPlanner
 from disciple_ext.testing import ToyFollower
 
 CALL = (36 * 5.00 + 64 * 2.50 + 20 * 20.00) / 1e6

@@ -14,12 +14,12 @@ import pytest
 
 from disciple_ext.errors import PlannerError, UsageError
 from disciple_ext.planner.base import Feedback
-from disciple_ext.planner.cache import AnswerStore, cache_directory
-from disciple_ext.planner.chat import Answer, digest
-from disciple_ext.planner.openai import OpenAIPlanner
-from disciple_ext.program import Program
-from disciple_ext.result import Usage
-from disciple_ext.task import Task
+from disciple_ext.planner.chat.base import Answer, digest
+from disciple_ext.planner.chat.cache import AnswerStore, cache_directory
+from disciple_ext.planner.chat.openai import OpenAIPlanner
+from disciple_ext.records.program import Program
+from disciple_ext.records.result import Usage
+from disciple_ext.records.task import Task
 
 TASK = Task("Write a haiku.")
 USAGE = Usage(planner_input=3, planner_output=2)

@@ -9,16 +9,16 @@ import pytest
 from disciple_ext import Limits, Task, UsageError, run_program
 from disciple_ext.cli.planner import make_planner
 from disciple_ext.demo import DEMO
-from disciple_ext.evaluation import collie
-from disciple_ext.evaluation.puzzles import PUZZLES
-from disciple_ext.planner.fewshot import (
+from disciple_ext.evaluation.suites import collie
+from disciple_ext.evaluation.suites.puzzles import PUZZLES
+from disciple_ext.planner.chat.fewshot import (
     PUZZLE_NAMES,
     WORD_NAMES,
     Example,
     chosen,
     expert_examples,
 )
-from disciple_ext.sandbox.check import check
+from disciple_ext.sandbox.check.check import check
 
 DEMO_BY_TYPE = {task.type: task for task in DEMO}
 WORDS = {"word_01": 10, "word_02": [13, ["e", "a", "o"]], "word_03": [9, "c"]}

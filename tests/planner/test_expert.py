@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from disciple_ext.errors import TaskNotUnderstood
-from disciple_ext.evaluation.collie import verify
-from disciple_ext.evaluation.puzzles import PUZZLES
+from disciple_ext.evaluation.suites.collie import verify
+from disciple_ext.evaluation.suites.puzzles import PUZZLES
 from disciple_ext.follower.host import HostFollower
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.vocabulary import Vocabulary
-from disciple_ext.planner.expert import ExpertPlanner, write_program
-from disciple_ext.program import Program
-from disciple_ext.result import Result
-from disciple_ext.steer import run_program
-from disciple_ext.task import Limits, Task
+from disciple_ext.loop.steer import run_program
+from disciple_ext.planner.expert.planner import ExpertPlanner, write_program
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.vocabulary import Vocabulary
+from disciple_ext.records.program import Program
+from disciple_ext.records.result import Result
+from disciple_ext.records.task import Limits, Task
 
 _WORDS = (
     "the a of to and in is was he she it they we had not on with for at by from one old new red "

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from disciple_ext.planner.extract import extract_program
+from disciple_ext.planner.chat.extract import extract_program
 
 CODE = "class InferenceModel(BaseModel):\n    async def step(self):\n        await self.end()\n"
 OTHER = "def helper():\n    return 1\n"

@@ -19,11 +19,11 @@ from disciple_ext.errors import (
     SandboxUnavailable,
     UsageError,
 )
-from disciple_ext.evaluation.log import read_log, read_run
+from disciple_ext.evaluation.logs.log import read_log, read_run
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.planner.openai import OpenAIPlanner
-from disciple_ext.result import Attempt, Result, Usage
-from disciple_ext.task import Task
+from disciple_ext.planner.chat.openai import OpenAIPlanner
+from disciple_ext.records.result import Attempt, Result, Usage
+from disciple_ext.records.task import Task
 from disciple_ext.testing import ReplayPlanner, ToyFollower
 
 CRASHES = "class InferenceModel(BaseModel):\n    async def step(self):\n        1 / 0\n"

@@ -10,9 +10,9 @@ import pytest
 from disciple_ext import Program, Result, run_program
 from disciple_ext.errors import NoParticleAlive
 from disciple_ext.planner.feedback import Diary, judge, outputs
-from disciple_ext.result import Particle, Usage
+from disciple_ext.records.events import ParticleFinished, ParticleState, RunStarted, StepDone
+from disciple_ext.records.result import Particle, Usage
 from disciple_ext.testing import ToyFollower
-from disciple_ext.trace.events import ParticleFinished, ParticleState, RunStarted, StepDone
 
 MASKED = """
 class InferenceModel(BaseModel):

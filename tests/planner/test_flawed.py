@@ -16,9 +16,9 @@ from disciple_ext import Result, Task
 from disciple_ext.errors import PlannerError, SandboxUnavailable
 from disciple_ext.follower.hf import embedded
 from disciple_ext.follower.host import HostFollower
+from disciple_ext.loop.steer import self_steer
 from disciple_ext.planner.base import Feedback
-from disciple_ext.planner.prompt import messages
-from disciple_ext.steer import self_steer
+from disciple_ext.planner.chat.prompt import messages
 from disciple_ext.testing import ReplayPlanner
 
 FLAWED = sorted(Path(__file__).with_name("flawed").glob("*.py"))

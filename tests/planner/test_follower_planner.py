@@ -14,9 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from disciple_ext import self_steer
 from disciple_ext.errors import FollowerError, PlannerError, UsageError
 from disciple_ext.follower.hf import from_model
-from disciple_ext.planner.follower import FollowerChat, FollowerPlanner
-from disciple_ext.planner.recording import ReplayPlanner
-from disciple_ext.task import Task
+from disciple_ext.planner.chat.follower import FollowerChat, FollowerPlanner
+from disciple_ext.planner.chat.recording import ReplayPlanner
+from disciple_ext.records.task import Task
 from disciple_ext.testing import ToyFollower
 
 PROGRAM = (

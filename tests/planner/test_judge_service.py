@@ -9,9 +9,9 @@ import pytest
 
 from disciple_ext import Usage, run_program
 from disciple_ext.errors import LimitExceeded, PlannerError, UsageError
-from disciple_ext.model.requests import Call
-from disciple_ext.planner.prices import known_prices
-from disciple_ext.plugins import load_plugins
+from disciple_ext.planner.chat.prices import known_prices
+from disciple_ext.protocol.requests import Call
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.services import Judge, Services
 from disciple_ext.testing import ToyFollower
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import TaskNotUnderstood, UsageError
-from disciple_ext.planner.constraints import (
+from disciple_ext.planner.expert.constraints import (
     LAST,
     Abstract,
     Ingredients,
@@ -17,7 +17,7 @@ from disciple_ext.planner.constraints import (
     Range,
     Writing,
 )
-from disciple_ext.planner.language import parse
+from disciple_ext.planner.expert.language import parse
 
 PUZZLES = {
     "poem": "Write a poem with 8 lines, where each line has exactly 8 words.",

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from disciple_ext import EvaluationError, Program, Task, UsageError
-from disciple_ext.evaluation.collie import TASKS, load_instances
+from disciple_ext.evaluation.suites.collie import TASKS, load_instances
 from disciple_ext.planner.base import Feedback, Plan
-from disciple_ext.planner.library import ALIKE, Library, likeness
-from disciple_ext.planner.reuse import LibraryPlanner, is_from_library
+from disciple_ext.planner.library.planner import LibraryPlanner, is_from_library
+from disciple_ext.planner.library.store import ALIKE, Library, likeness
 
 STEP = "class InferenceModel(BaseModel):\n    async def step(self):\n        await self.end()\n"
 FAMILY = f"def arguments(task):\n    return None\n\n{STEP}"

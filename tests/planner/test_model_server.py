@@ -17,7 +17,7 @@ import pytest
 
 from disciple_ext.errors import PlannerError
 from disciple_ext.follower.hf import EMBEDDED
-from disciple_ext.planner.openai_chat import OpenAIChat
+from disciple_ext.planner.chat.openai_chat import OpenAIChat
 
 CONVERSATION = [
     {"role": "system", "content": "You write plain sentences."},

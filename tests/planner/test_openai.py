@@ -10,13 +10,13 @@ import pytest
 
 from disciple_ext.errors import PlannerError, UsageError
 from disciple_ext.planner.base import Feedback
+from disciple_ext.planner.chat.openai import OpenAIPlanner
+from disciple_ext.planner.chat.openai_chat import OpenAIChat
 from disciple_ext.planner.notices import heard_by
-from disciple_ext.planner.openai import OpenAIPlanner
-from disciple_ext.planner.openai_chat import OpenAIChat
-from disciple_ext.program import Program
-from disciple_ext.result import Usage
-from disciple_ext.task import Task
-from disciple_ext.trace.events import PlannerWaiting, PlannerWriting
+from disciple_ext.records.events import PlannerWaiting, PlannerWriting
+from disciple_ext.records.program import Program
+from disciple_ext.records.result import Usage
+from disciple_ext.records.task import Task
 
 TASK = Task("Write a sentence with exactly 12 words.")
 COUNTED = Usage(planner_input=36, planner_cached=64, planner_output=20)
@@ -268,7 +268,7 @@ async def test_a_stream_that_stalls(endpoint: Any) -> None:
 async def test_a_stream_without_end(
     endpoint: Any, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, says: str
 ) -> None:
-    monkeypatch.setattr(f"disciple_ext.planner.openai_chat.{limit}", value)
+    monkeypatch.setattr(f"disciple_ext.planner.chat.openai_chat.{limit}", value)
     endpoint.script(endpoint.stream(*["and so on "] * 100, pause=0.05))
     assert (await failure(says, timeout=5.0)).cost is None
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import UsageError
-from disciple_ext.planner.openai import OpenAIPlanner
-from disciple_ext.planner.prices import Price, known_prices
-from disciple_ext.result import Usage
-from disciple_ext.task import Task
+from disciple_ext.planner.chat.openai import OpenAIPlanner
+from disciple_ext.planner.chat.prices import Price, known_prices
+from disciple_ext.records.result import Usage
+from disciple_ext.records.task import Task
 
 
 def test_the_papers_table_of_costs() -> None:
@@ -31,7 +31,7 @@ def test_the_papers_table_of_costs() -> None:
 
 
 def test_every_price_is_whole_and_says_where_it_is_from() -> None:
-    path = Path(__file__).parents[2] / "disciple_ext" / "planner" / "prices.json"
+    path = Path(__file__).parents[2] / "disciple_ext" / "planner" / "chat" / "prices.json"
     data = json.loads(path.read_text())
     for name, entry in data["models"].items():
         price = known_prices().of(name)

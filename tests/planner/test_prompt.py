@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from disciple_ext import Program, Task
 from disciple_ext.planner.base import Feedback
-from disciple_ext.planner.fewshot import Example, chosen
-from disciple_ext.planner.prompt import (
+from disciple_ext.planner.chat.fewshot import Example, chosen
+from disciple_ext.planner.chat.prompt import (
     Briefing,
     complaint,
     fenced,

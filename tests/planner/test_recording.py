@@ -11,10 +11,10 @@ import pytest
 
 from disciple_ext import self_steer
 from disciple_ext.errors import PlannerError, UsageError
-from disciple_ext.planner.openai import OpenAIPlanner
-from disciple_ext.planner.recording import ReplayPlanner
-from disciple_ext.result import Usage
-from disciple_ext.task import Task
+from disciple_ext.planner.chat.openai import OpenAIPlanner
+from disciple_ext.planner.chat.recording import ReplayPlanner
+from disciple_ext.records.result import Usage
+from disciple_ext.records.task import Task
 from disciple_ext.testing import ToyFollower
 
 TASK = Task("Write three letters.")

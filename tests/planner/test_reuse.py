@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from disciple_ext import PlannerError, Result, Task, UsageError, self_steer
-from disciple_ext.planner.library import Library
-from disciple_ext.planner.openai import OpenAIPlanner
-from disciple_ext.planner.recording import ReplayPlanner
+from disciple_ext.planner.chat.openai import OpenAIPlanner
+from disciple_ext.planner.chat.recording import ReplayPlanner
+from disciple_ext.planner.library.store import Library
 from disciple_ext.testing import ReplayPlanner as Given
 
 TASK = "Please generate a sentence with exactly {} characters. Include whitespace into your count."
@@ -63,8 +63,8 @@ def steer(planner: Any, length: int, **options: Any) -> Result:
 def asked_once(endpoint: Any, folder: Path) -> Result:
     """The first task, with a scripted answer; what is sent is counted at three characters a token,
     which is more than a tokenizer would find."""
-    from disciple_ext.planner.fewshot import chosen
-    from disciple_ext.planner.prompt import tutorial
+    from disciple_ext.planner.chat.fewshot import chosen
+    from disciple_ext.planner.chat.prompt import tutorial
 
     sent = len(tutorial()) + sum(len(e.task) + len(e.source) + 40 for e in chosen()) + 2000
     usage = {"prompt_tokens": sent // 3, "completion_tokens": len(FAMILY) // 3, "total_tokens": 0}

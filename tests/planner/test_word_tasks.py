@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from disciple_ext.errors import TaskNotUnderstood
-from disciple_ext.planner.constraints import LAST, Range, Word, Writing
-from disciple_ext.planner.expert import write_program
-from disciple_ext.planner.language import parse
-from disciple_ext.sandbox.check import check
+from disciple_ext.planner.expert.constraints import LAST, Range, Word, Writing
+from disciple_ext.planner.expert.language import parse
+from disciple_ext.planner.expert.planner import write_program
+from disciple_ext.sandbox.check.check import check
 
 
 @pytest.mark.parametrize(

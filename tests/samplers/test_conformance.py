@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from disciple_ext.errors import SamplerError, UsageError
-from disciple_ext.execution import make_particle
+from disciple_ext.records.task import Limits, Task
+from disciple_ext.run.execution import make_particle
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.rejection import RejectionSampler
 from disciple_ext.samplers.resampling import SCHEMES
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.samplers.smc_steer import SteerSampler
-from disciple_ext.task import Limits, Task
 from disciple_ext.testing import ConformanceError, check_sampler, contract, run_sampler
 from disciple_ext.testing.betting import Bet, MeanTest
 from disciple_ext.testing.models import EXAMPLES

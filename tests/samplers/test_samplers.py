@@ -12,16 +12,17 @@ import pytest
 from llamppl.modeling import Model
 
 from disciple_ext.errors import SamplerError, UsageError
-from disciple_ext.execution import make_particle
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.stream import Stream
+from disciple_ext.protocol.stream import Stream
+from disciple_ext.records.events import Resampled
+from disciple_ext.records.task import Limits
+from disciple_ext.run.execution import make_particle
 from disciple_ext.samplers import weights
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.rejection import RejectionSampler
 from disciple_ext.samplers.resampling import SCHEMES
 from disciple_ext.samplers.smc import SMCSampler
-from disciple_ext.task import Limits
 from disciple_ext.testing import (
     ExactPosterior,
     ToyFollower,
@@ -30,7 +31,6 @@ from disciple_ext.testing import (
     exact_posterior,
     run_sampler,
 )
-from disciple_ext.trace.events import Resampled
 
 # A mask, a prior beside the proposal, a hint in mid-text with a draw pending across steps, a
 # twist, deaths by condition and by mask, texts of different lengths.
@@ -236,7 +236,7 @@ def test_an_effective_sample_size_of_zero_or_one_is_respected() -> None:
 
 
 async def observed(sampler: Any, events: list[Any]) -> Population:
-    from disciple_ext.task import Task
+    from disciple_ext.records.task import Task
     from disciple_ext.testing.exact import load_model
 
     follower, model = toy(), load_model(EVERYTHING, None)
@@ -301,7 +301,7 @@ def test_steps_are_limited() -> None:
 
 
 async def test_a_deadline_ends_what_is_left_and_leaves_no_evidence() -> None:
-    from disciple_ext.task import Task
+    from disciple_ext.records.task import Task
     from disciple_ext.testing.exact import load_model
 
     source = """

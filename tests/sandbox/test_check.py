@@ -2,7 +2,7 @@
 
 import pytest
 
-from disciple_ext.sandbox.check import Finding, check
+from disciple_ext.sandbox.check.check import Finding, check
 
 GOOD = '''
 class InferenceModel(BaseModel):

@@ -29,11 +29,12 @@ from disciple_ext.errors import (
     ProgramRejected,
     SandboxError,
 )
-from disciple_ext.sandbox import messages, session
-from disciple_ext.sandbox.messages import ASK, COUNTS, HEADER, NODE, Kind, encode
-from disciple_ext.sandbox.session import Exit, Outcome, Session
+from disciple_ext.records.events import Event, ProgramPrinted, RunFinished, RunStarted
+from disciple_ext.sandbox.host import session
+from disciple_ext.sandbox.host.session import Exit, Outcome, Session
+from disciple_ext.sandbox.wire import messages
+from disciple_ext.sandbox.wire.messages import ASK, COUNTS, HEADER, NODE, Kind, encode
 from disciple_ext.testing import ToyFollower
-from disciple_ext.trace.events import Event, ProgramPrinted, RunFinished, RunStarted
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 

@@ -16,8 +16,8 @@ from attacks.hostile import HOSTILE, KINDS, Hostile
 from disciple_ext import Limits, Result, Task, run_program
 from disciple_ext.cli.console import escape
 from disciple_ext.errors import DiscipleError, SandboxUnavailable
+from disciple_ext.records.events import ParticleFinished, ProgramPrinted, StepDone
 from disciple_ext.testing import ToyFollower
-from disciple_ext.trace.events import ParticleFinished, ProgramPrinted, StepDone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the locks are Linux's")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from disciple_ext import Limits, Task, run_program
-from disciple_ext.model.token_mask import TokenMask, from_ids
-from disciple_ext.sandbox import messages
-from disciple_ext.sandbox.interned import SentMasks, read_mask
-from disciple_ext.sandbox.messages import Frames, Malformed
+from disciple_ext.protocol.token_mask import TokenMask, from_ids
+from disciple_ext.sandbox.wire import messages
+from disciple_ext.sandbox.wire.masks import SentMasks, read_mask
+from disciple_ext.sandbox.wire.messages import Frames, Malformed
 from disciple_ext.testing import ToyFollower
 
 FRESH = """

@@ -29,10 +29,10 @@ from disciple_ext.errors import (
     SandboxError,
     UsageError,
 )
+from disciple_ext.loop.steer import arun_program
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.smc import SMCSampler
-from disciple_ext.sandbox import host
-from disciple_ext.steer import arun_program
+from disciple_ext.sandbox.host import host
 from disciple_ext.testing import ToyFollower
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
@@ -179,7 +179,7 @@ class Shouts(SubModel):
 
 
 import asyncio
-from disciple_ext.model.requests import Call
+from disciple_ext.protocol.requests import Call
 """,
     )
     for level in ("none", None):
@@ -191,7 +191,7 @@ from disciple_ext.model.requests import Call
 def test_a_service_that_fails_or_is_unknown_fails_its_caller() -> None:
     source = step(
         """
-        from disciple_ext.model.requests import Call
+        from disciple_ext.protocol.requests import Call
         try:
             await self.context.follower.ask(Call(self.asked, {1, 2} if self.asked == "x" else None))
         except Exception as error:
@@ -367,7 +367,7 @@ def test_a_context_beyond_the_models_length_fails_alone() -> None:
     def check(self, text):
         return self.error == "the context has 41 tokens; the model takes 8"
 
-from disciple_ext.model.requests import Score
+from disciple_ext.protocol.requests import Score
 """,
     )
     assert run(source, follower=short).check is True
@@ -516,7 +516,7 @@ def commands(pids: list[int]) -> dict[int, bytes]:
 
 def zygotes() -> list[int]:
     below = commands(children(os.getpid()))
-    mine = [pid for pid, command in below.items() if b"sandbox.zygote" in command]
+    mine = [pid for pid, command in below.items() if b"sandbox.worker.zygote" in command]
     return [pid for pid in mine if os.getpid() == parent(pid)]
 
 

@@ -8,10 +8,7 @@ import random
 
 import pytest
 
-from disciple_ext.sandbox import told
-from disciple_ext.sandbox.messages import HEADER, Malformed
-from disciple_ext.sandbox.told import EventReader, EventWriter
-from disciple_ext.trace.events import (
+from disciple_ext.records.events import (
     Event,
     ParticleFinished,
     ParticleState,
@@ -21,6 +18,9 @@ from disciple_ext.trace.events import (
     StepDone,
     WeightChange,
 )
+from disciple_ext.sandbox.wire import events as told
+from disciple_ext.sandbox.wire.events import EventReader, EventWriter
+from disciple_ext.sandbox.wire.messages import HEADER, Malformed
 
 CHANGES = (WeightChange("draw", -1.5, 7, "CharsMask(ab)", "text"), WeightChange("end", -math.inf))
 

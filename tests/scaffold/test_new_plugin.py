@@ -11,7 +11,7 @@ import pytest
 
 import disciple_ext
 from disciple_ext.errors import UsageError
-from disciple_ext.hookspecs import PROJECT
+from disciple_ext.registry.hookspecs import PROJECT
 from disciple_ext.scaffold import new_plugin
 from disciple_ext.scaffold.new_plugin import LONGEST, Names, new_sampler, render
 from disciple_ext.testing.installed import check_installed

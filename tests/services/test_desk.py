@@ -11,7 +11,7 @@ import pytest
 
 from disciple_ext import Task, run_program, self_steer
 from disciple_ext.errors import ProgramCrashed, ServiceError, UsageError
-from disciple_ext.model.requests import Call
+from disciple_ext.protocol.requests import Call
 from disciple_ext.services import LONGEST, Score, Services, from_python
 from disciple_ext.testing import ReplayPlanner, ToyFollower
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import FollowerError, UsageError
-from disciple_ext.plugins import load_plugins
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.services import Reward, Score, Scored, Steps
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from disciple_ext import Result, run_program, self_steer
+from disciple_ext.records.events import Event, StepDone
 from disciple_ext.testing import ToyFollower
-from disciple_ext.trace.events import Event, StepDone
 from disciple_ext.trace.record import Recorder
 
 sys.path.insert(0, str(Path(__file__).parent))  # for chromium.py

@@ -15,11 +15,7 @@ from llamppl.inference.smc_record import SMCRecord
 
 from disciple_ext import DiscipleError, UsageError, run_program
 from disciple_ext.model.base import BaseModel
-from disciple_ext.samplers import weights
-from disciple_ext.samplers.base import Population, Run
-from disciple_ext.task import Limits
-from disciple_ext.testing import ToyFollower
-from disciple_ext.trace.events import (
+from disciple_ext.records.events import (
     ParticleFinished,
     ParticleState,
     Resampled,
@@ -27,6 +23,10 @@ from disciple_ext.trace.events import (
     StepDone,
     WeightChange,
 )
+from disciple_ext.records.task import Limits
+from disciple_ext.samplers import weights
+from disciple_ext.samplers.base import Population, Run
+from disciple_ext.testing import ToyFollower
 from disciple_ext.trace.llamppl import texts_of
 from disciple_ext.trace.record import Record, Recorder
 
@@ -189,9 +189,9 @@ def test_the_record_contains_llamppls_own(run_toy: Callable[..., Any]) -> None:
 
 async def test_a_recorder_hears_a_bare_run() -> None:
     """Without a task, a program or the outer loop: an observer of a sampler's run."""
-    from disciple_ext.execution import make_particle
+    from disciple_ext.records.task import Task
+    from disciple_ext.run.execution import make_particle
     from disciple_ext.samplers.smc import SMCSampler
-    from disciple_ext.task import Task
 
     class Two(BaseModel):
         async def step(self) -> None:

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..published import LEVEL_TABLES, paper
 from .costs import cost_table, runs_table, tokens_table
 from .failures import confusion_tables, messages_table, retries_table
 from .followers import followers_table
+from .published import LEVEL_TABLES, paper
 from .series import read_series
 from .tables import Cell, Report, Table
-from .validity import (
-    budget_table,
-    coherency_table,
-    nats_table,
-    pass_at_1_table,
-    pass_at_k_table,
-)
+from .validity import budget_table, coherency_table, nats_table, pass_at_1_table, pass_at_k_table
 
 __all__ = ["build"]
 

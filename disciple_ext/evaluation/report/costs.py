@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..metrics import LEVELS
-from ..published import paper
-from ..spending import Spent, spent
+from ..scores.metrics import LEVELS
+from ..scores.spending import Spent, spent
+from .published import paper
 from .series import Line, Series
 from .tables import Cell, Table, means
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..diagnosis import CONFUSION, confusion, messages, outcomes, weighted_confusion
-from ..metrics import LEVELS, levels
+from ..scores.diagnosis import CONFUSION, confusion, messages, outcomes, weighted_confusion
+from ..scores.metrics import LEVELS, levels
 from .series import Line, Series
 from .tables import Cell, Table, means
 

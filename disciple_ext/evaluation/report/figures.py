@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..metrics import LEVELS
+from ..scores.metrics import LEVELS
 from .svg import COLOURS, canvas, inline, log_x, style
 from .tables import Cell, Report
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..metrics import LEVELS
-from ..model_size import ModelSize
-from ..published import FOLLOWERS, LEVEL_TABLES, SIZES, counterpart, paper
+from ..logs.model_size import ModelSize
+from ..scores.metrics import LEVELS
+from .published import FOLLOWERS, LEVEL_TABLES, SIZES, counterpart, paper
 from .series import Series
 from .tables import Cell, Table, means
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
-from ..answers import drawn_answer
+from ..scores.answers import drawn_answer
 from .figures import FIGURES
 from .series import Line, Series
 from .tables import Cell, Report, Table, ranges

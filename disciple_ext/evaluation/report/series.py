@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EvaluationError, UsageError
-from ..judgements import Judgement, read_judgements
-from ..log import RESULTS, Row, read_lines, read_run
-from ..model_size import ModelSize, named_size
+from ..logs.judgements import Judgement, read_judgements
+from ..logs.log import RESULTS, Row, read_lines, read_run
+from ..logs.model_size import ModelSize, named_size
 
 __all__ = ["Line", "Log", "Series", "logs_in", "read_series"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..intervals import intervals
-from ..metrics import levels
+from ..scores.intervals import intervals
+from ..scores.metrics import levels
 from .series import Line, Log, Series
 
 __all__ = ["Cell", "Report", "Table", "means", "ranges"]

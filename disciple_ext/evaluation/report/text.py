@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..metrics import markdown
+from ..scores.metrics import markdown
 from .tables import Report, Table, ranges
 
 __all__ = ["render_markdown", "render_table"]

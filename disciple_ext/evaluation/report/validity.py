@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import EvaluationError
-from ..estimators import INDEPENDENT, pass_at_budget, pass_at_k
-from ..metrics import LEVELS, ORDER, nats_per_token
-from ..published import counterpart, published
+from ..scores.estimators import INDEPENDENT, pass_at_budget, pass_at_k
+from ..scores.metrics import LEVELS, ORDER, nats_per_token
+from .published import counterpart, published
 from .series import Line, Series
 from .tables import Cell, Table, means
 

@@ -17,10 +17,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..record import Record
+from typing import Any, Protocol
 
 __all__ = ["embedded", "open_page", "page", "show"]
 
@@ -29,7 +26,11 @@ _BEGIN = '<script type="application/json" id="records">'
 _END = "</script>"
 
 
-def page(records: Sequence[Record], names: Sequence[str] = ()) -> str:
+class _Record(Protocol):
+    data: dict[str, Any]
+
+
+def page(records: Sequence[_Record], names: Sequence[str] = ()) -> str:
     """The page that shows records, each under its name."""
     css = _asset("viewer.css")
     script = "\n".join(['"use strict";', *map(_asset, _SCRIPTS)])

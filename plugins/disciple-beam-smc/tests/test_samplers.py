@@ -16,10 +16,10 @@ from disciple_beam_smc.beams import shape
 from llamppl.modeling import Model
 
 from disciple_ext import Limits, UsageError
-from disciple_ext.execution import describe_sampler, make_particle, make_sampler
+from disciple_ext.records.task import Task
+from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.resampling import fearnhead_clifford
-from disciple_ext.task import Task
 from disciple_ext.testing import (
     ExactPosterior,
     ToyFollower,

@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from disciple_ext import Program, TaskNotUnderstood, hookimpl
-from disciple_ext.evaluation.suite import Budget, Instance, Suite
-from disciple_ext.model import units
+from disciple_ext.evaluation.suites.base import Budget, Instance, Suite
 from disciple_ext.planner.base import Plan
+from disciple_ext.text import units
 
 __all__ = ["forms", "instances", "verify", "write_program"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import disciple_keywords
 import pytest
 
-from disciple_ext.evaluation.log import Row
+from disciple_ext.evaluation.logs.log import Row
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.evaluation.suite import Instance
+from disciple_ext.evaluation.suites.base import Instance
 from disciple_ext.testing import ScriptedFollower
 
 

@@ -6,7 +6,7 @@ Read in this order: ``options`` (what can be set), ``tree`` (nodes, where to go 
 
 from __future__ import annotations
 
-from disciple_ext.hookspecs import hookimpl
+from disciple_ext.registry.hookspecs import hookimpl
 
 from .rollouts import Rollout
 from .sampler import MCTSSampler

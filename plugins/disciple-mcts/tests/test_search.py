@@ -11,12 +11,12 @@ import pytest
 from disciple_mcts import MCTSSampler, Search
 from disciple_mcts.tree import open_children, widest
 
-from disciple_ext.execution import describe_sampler, make_particle, make_sampler
 from disciple_ext.model.base import BaseModel
+from disciple_ext.records.task import Limits, Task
+from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.smc import SMCSampler
-from disciple_ext.task import Limits, Task
 from disciple_ext.testing import ToyFollower, check_sampler, run_sampler
 from disciple_ext.testing.exact import load_model
 

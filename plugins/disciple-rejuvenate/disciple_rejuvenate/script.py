@@ -18,8 +18,17 @@ from typing import Any
 from llamppl.modeling import Model
 
 from disciple_ext import FollowerContext
-from disciple_ext.model.prefix import Prefix
-from disciple_ext.model.requests import Branch, Branched, Draw, Drawn, Mass, Reply, Request, Score
+from disciple_ext.protocol.prefix import Prefix
+from disciple_ext.protocol.requests import (
+    Branch,
+    Branched,
+    Draw,
+    Drawn,
+    Mass,
+    Reply,
+    Request,
+    Score,
+)
 
 __all__ = ["Script"]
 

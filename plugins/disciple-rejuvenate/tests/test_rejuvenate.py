@@ -17,10 +17,10 @@ from toys import ENDS, MIXED, MODELS, exact, toy
 from wrong import plant
 
 from disciple_ext import Limits, UsageError
-from disciple_ext.execution import describe_sampler, make_particle, make_sampler
+from disciple_ext.records.task import Task
+from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.smc import SMCSampler
-from disciple_ext.task import Task
 from disciple_ext.testing import check_properly_weighted, check_sampler, run_sampler
 from disciple_ext.testing.exact import load_model
 

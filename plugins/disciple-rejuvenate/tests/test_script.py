@@ -12,9 +12,9 @@ from disciple_rejuvenate.texts import Text, Writer, begin_edit, finish, step
 from toys import ENDS, MODELS, exact, toy
 
 from disciple_ext import Limits
-from disciple_ext.execution import make_particle
+from disciple_ext.records.task import Task
+from disciple_ext.run.execution import make_particle
 from disciple_ext.samplers.base import Run
-from disciple_ext.task import Task
 from disciple_ext.testing.exact import load_model
 from disciple_ext.testing.models import EXAMPLES, Example
 

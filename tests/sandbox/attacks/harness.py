@@ -26,7 +26,8 @@ import pytest
 
 from disciple_ext import run_program
 from disciple_ext.errors import DiscipleError, ProgramCrashed, SandboxUnavailable
-from disciple_ext.sandbox import policy, pool
+from disciple_ext.sandbox.host import pool
+from disciple_ext.sandbox.locks import policy
 from disciple_ext.testing import ToyFollower
 
 from . import PLANTS, Attack

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.machinery
 import sys
 
-from disciple_ext import worker
+from disciple_ext.run import worker
 from disciple_ext.samplers.importance import ImportanceSampler
 
 MODULES = """_imp _io _posixshmem _posixsubprocess _socket _thread asyncio atexit base64 codecs

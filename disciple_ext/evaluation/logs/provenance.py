@@ -1,0 +1,76 @@
+"""What an evaluation was made with: versions, weights, data, settings."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ...errors import EvaluationError
+
+__all__ = ["data_hash", "mismatch", "versions", "weights_hash"]
+
+_PACKAGES = ("disciple-ext", "llamppl", "genlm-backend", "torch", "transformers", "tokenizers")
+
+FIXED = (
+    *("n", "seed", "timeout", "planner", "examples", "follower", "weights", "data"),
+    "equal_tokens",
+)
+"""Settings that one log cannot mix: rows under two of them have no common mean.
+
+The suite adds its own, which ``run.json`` names as ``settings``."""
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that make the texts."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def weights_hash(follower: Any) -> str | None:
+    """SHA-256 of a follower's parameters (names, types, values), or None where it shows none."""
+    model: Any = getattr(getattr(follower, "backend", None), "model", None)
+    if model is None or not hasattr(model, "state_dict"):
+        return None
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        digest.update(memoryview(data.numpy()))
+    return digest.hexdigest()
+
+
+def data_hash(instances: Any) -> str:
+    """SHA-256 of the instances, whatever part of them is run."""
+    digest = hashlib.sha256()
+    for instance in instances:
+        digest.update(f"{instance.id}\n{instance.prompt}\n{instance.targets!r}\n".encode())
+    return digest.hexdigest()
+
+
+def mismatch(before: Mapping[str, Any], now: Mapping[str, Any], place: Path) -> None:
+    """Refuse to go on with a log that was made under other settings.
+
+    Raises:
+        EvaluationError: settings that one log cannot mix differ; the message names them.
+    """
+    wrong = [
+        f"{name} was {before.get(name)!r}, and is {now.get(name)!r}"
+        for name in (*FIXED, *now.get("settings", ()))
+        if before.get(name) != now.get(name)
+    ]
+    if wrong:
+        raise EvaluationError(
+            f"the log in {place} was made otherwise: {'; '.join(wrong)}. Use the same settings, "
+            "or another directory"
+        )

@@ -1,0 +1,1 @@
+"""One evaluation in many parts, on one machine or several."""

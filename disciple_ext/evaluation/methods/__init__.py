@@ -1,0 +1,1 @@
+"""Ways to a text for a task: samplers, the follower alone, the planner alone."""

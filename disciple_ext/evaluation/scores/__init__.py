@@ -1,0 +1,1 @@
+"""What a log says: Pass@1, intervals, quality, comparisons."""

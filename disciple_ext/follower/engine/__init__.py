@@ -1,0 +1,1 @@
+"""The forward pass: attention over shared prefixes, its cache, and drawing beside the logits."""

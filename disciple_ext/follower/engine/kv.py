@@ -1,0 +1,336 @@
+"""Logits of Hugging Face causal LMs, with keys and values that follow live prefixes.
+
+What is not yet known of a batch is evaluated in at most three forward passes: long new beginnings
+once each, then the single tokens and the longer runs that contexts add to them. Beginnings are
+shared and everything is bounded by a memory budget, see :mod:`.blocks`; what was evicted is
+computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ...protocol.prefix import Prefix
+from ...protocol.requests import Tokens
+from .attention import Group, Plan, StemCache, attending
+from .blocks import Place, Store, Trunk
+
+__all__ = ["KVBackend", "PlainBackend"]
+
+_LONG = 8
+"""New tokens from which on a beginning is worth a trunk."""
+_SHORT = 255
+"""Tokens up to which texts are evaluated together, whatever their lengths; beyond it, lengths of
+one power of two."""
+_SCORES = 2**24
+"""Attention scores held at a time, where contexts add several tokens each."""
+
+
+class KVBackend:
+    """A Hugging Face causal LM with full attention, evaluated with the store above."""
+
+    def __init__(
+        self, model: Any, *, kv_bytes: int = 2**28, rows: int = 128, bucket: int | None = None
+    ) -> None:
+        """Wrap a model.
+
+        Args:
+            model: a ``PreTrainedModel`` for causal LM, in eval mode, whose attention takes
+                transformers' attention interface.
+            kv_bytes: memory budget of the keys and values.
+            rows: contexts evaluated in one forward pass at most.
+            bucket: batches are padded to a multiple of so many rows, so that the rounding of a
+                row's logits, and with it a draw, does not depend on what else is in the batch.
+                None for 4 on a CPU and 32 on others; 1 for no padding. On a CPU all products
+                of four rows and more were found to round alike, those of fewer otherwise.
+        """
+        self.model = model
+        self.device: torch.device = next(model.parameters()).device
+        self.dtype: torch.dtype = next(model.parameters()).dtype
+        config = self._config = model.config.get_text_config()
+        self.max_context: int | None = getattr(config, "max_position_embeddings", None)
+        self.forwards = 0
+        self._heads: int = config.num_attention_heads
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        token_bytes = 2 * config.num_hidden_layers * heads * size * self.dtype.itemsize
+        self._rows = rows
+        self._bucket = bucket or (4 if self.device.type == "cpu" else 32)
+        self._new_store = partial(Store, kv_bytes, token_bytes)
+        self._store = self._new_store()
+
+    def forget(self) -> None:
+        """Drop all keys and values."""
+        self._store = self._new_store()
+
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
+        """Next-token logits, float32, shape (contexts, vocabulary)."""
+        out = [
+            self._evaluate(contexts[i : i + self._rows])
+            for i in range(0, len(contexts), self._rows)
+        ]
+        return torch.cat(out) if len(out) > 1 else out[0]
+
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
+        """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
+        out: list[torch.Tensor] = []
+        for i in range(0, len(pairs), self._rows):
+            out += self._score(pairs[i : i + self._rows])
+        return out
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _score(self, group: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
+        # The logits before the first token need its context's last one evaluated again.
+        self._grow(list(dict.fromkeys(c.parent for c, _ in group if c.parent is not None)))
+        ends = [(c.extend(tokens[:-1]), c.length - 1) for c, tokens in group]
+        places = self._store.place(ends)
+        out: list[torch.Tensor] = [torch.empty(0)] * len(group)
+        for part in self._parts(places):
+            keep = max(len(group[i][1]) for i in part)
+            for i, logits in zip(part, self._forward([places[i] for i in part], keep), strict=True):
+                out[i] = logits[-len(group[i][1]) :]
+        return out
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _evaluate(self, contexts: Sequence[Prefix]) -> torch.Tensor:
+        done = self._grow(contexts)
+        groups: list[tuple[list[int], torch.Tensor]] = []
+        known = [i for i, c in enumerate(contexts) if c in done]
+        if known:
+            groups.append((known, torch.stack([done[contexts[i]] for i in known])))
+        rest = [i for i, c in enumerate(contexts) if c not in done]
+        if rest:
+            places = self._store.place([(contexts[i], contexts[i].length - 1) for i in rest])
+            for part in self._parts(places):
+                logits = self._forward([places[k] for k in part])[:, -1]
+                groups.append(([rest[k] for k in part], logits))
+        if len(groups) == 1:
+            return groups[0][1]
+        out = groups[0][1].new_empty((len(contexts), groups[0][1].shape[-1]))
+        for members, logits in groups:
+            out[torch.tensor(members, device=self.device)] = logits
+        return out
+
+    # Beginnings ---------------------------------------------------------------------------
+
+    def _grow(self, contexts: Sequence[Prefix]) -> dict[Prefix, torch.Tensor]:
+        """Evaluate the long new beginnings of contexts; the logits after each, (vocabulary,)."""
+        stems = self._stems(contexts)
+        out: dict[Prefix, torch.Tensor] = {}
+        while stems:
+            longest, count = 0, 0  # as many as make no more than some thousand tokens
+            for stem in stems[: self._rows]:
+                longest = max(longest, stem.length)
+                if count and (count + 1) * longest > 2**14:
+                    break
+                count += 1
+            some, stems = stems[:count], stems[count:]
+            out.update(zip(some, self._forward_stems(some), strict=True))
+        return out
+
+    def _stems(self, contexts: Sequence[Prefix]) -> list[Prefix]:
+        cold: list[tuple[Prefix, Prefix]] = []
+        for context in contexts:
+            if context.length >= _LONG and context.parent not in self._store.where:
+                _, known = self._store.find(context)
+                if context.length - known.length >= _LONG:
+                    cold.append((context, known))
+        counts: dict[Prefix, int] = {}
+        for context, known in cold:
+            node = context
+            while node.length > known.length:
+                counts[node] = counts.get(node, 0) + 1
+                assert node.parent is not None
+                node = node.parent
+        least = max(2, len(cold) // 4)
+        stems: dict[Prefix, None] = {}
+        for context, known in cold:
+            node = context
+            while node.length >= known.length + _LONG and counts[node] < least:
+                assert node.parent is not None
+                node = node.parent
+            if node.length >= known.length + _LONG:
+                stems[node] = None
+            elif context.length >= 2 * known.length:  # most of it is new: others may follow
+                stems[context] = None
+        return list(stems)
+
+    def _forward_stems(self, stems: Sequence[Prefix]) -> torch.Tensor:
+        """Make trunks; the logits after each, float32, shape (stems, vocabulary)."""
+        found = [self._store.find(stem) for stem in stems]
+        fresh = [stem.length - known.length for stem, (_, known) in zip(stems, found, strict=True)]
+        width, length = max(fresh), max(stem.length for stem in stems)
+        row: list[int] = []
+        column: list[int] = []
+        position: list[int] = []
+        ids = torch.zeros((len(stems), width), dtype=torch.long)
+        for i, (stem, (_, known)) in enumerate(zip(stems, found, strict=True)):
+            row += [i] * fresh[i]
+            column += range(width - fresh[i], width)
+            position += range(known.length, stem.length)
+            ids[i, width - fresh[i] :] = torch.tensor(stem.after(known))
+        positions = torch.tensor([[s.length - width] for s in stems]) + torch.arange(width)
+        positions = positions.clamp(min=0)  # of padding: harmless, unread
+        mask = torch.zeros((len(stems), 1, width, length), dtype=self.dtype)
+        unseen = torch.arange(length) > positions[:, None, :, None]
+        mask.masked_fill_(unseen, torch.finfo(self.dtype).min)
+        write = tuple(torch.tensor(x, device=self.device) for x in (row, column, position))
+        known_parts = [self._store.read(holder, known) for holder, known in found]
+        cache = StemCache(known_parts, write, length)
+        logits = self._run(ids, positions, cache, 1, mask.to(self.device))[:, -1]
+        self._store.add([_trunk_of(stem, cache, i) for i, stem in enumerate(stems)])
+        return logits
+
+    # What comes after them ----------------------------------------------------------------
+
+    def _parts(self, places: Sequence[Place]) -> list[list[int]]:
+        """Which places to evaluate together."""
+        # Single tokens and longer runs apart, and short texts and much longer ones: padding the
+        # former to the latter wastes work.
+        alike: dict[tuple[bool, int], list[int]] = {}
+        for i, place in enumerate(places):
+            own = place.context.length - place.slot.base
+            alike.setdefault((place.fresh > 1, max(_SHORT, own).bit_length()), []).append(i)
+        parts = []
+        for (several, _), members in alike.items():
+            rows = len(members)
+            if several:
+                width = max(places[i].fresh for i in members)
+                length = max(places[i].context.length for i in members)
+                rows = max(1, _SCORES // (self._heads * width * length))
+            parts += [members[i : i + rows] for i in range(0, len(members), rows)]
+        return parts
+
+    def _forward(self, places: Sequence[Place], keep: int = 1) -> torch.Tensor:
+        """Logits of the last ``keep`` positions: float32, shape (places, keep, vocabulary)."""
+        rows = len(places)
+        width = max(p.fresh for p in places)
+        padded = -(-rows // self._bucket) * self._bucket
+        if width == 1:
+            ids = torch.tensor([p.context.token for p in places])[:, None]
+        else:
+            ids = torch.zeros((rows, width), dtype=torch.long)
+            for i, p in enumerate(places):
+                ids[i, width - p.fresh :] = torch.tensor(p.context.after(p.known))
+        ends = torch.tensor([p.context.length for p in places])
+        positions = (ends[:, None] + torch.arange(-width, 0)).clamp(min=0)
+        if padded > rows:
+            ids = torch.cat([ids, ids[:1].expand(padded - rows, width)])
+            positions = torch.cat([positions, positions[:1].expand(padded - rows, width)])
+        cache = self._store.cache
+        cache.plan = self._plan(places, width)
+        with attending(cache, self._config):
+            return self._run(ids, positions, cache, keep)[:rows]
+
+    def _plan(self, places: Sequence[Place], width: int) -> Plan:
+        slots = [p.slot.index for p in places]
+        rows, low, high = len(slots), min(slots), max(slots) + 1
+        lengths = [p.context.length - p.slot.base for p in places]
+        length = max(lengths)
+        even = min(lengths) == length
+        in_order = slots == list(range(low, high))
+        read: slice | torch.Tensor = slice(low, high)
+        order: torch.Tensor | None = None
+        seats = [s - low for s in slots]
+        if high - low > 2 * rows + 4:  # too many that nobody asks about in between
+            read, seats = self._tensor(slots), list(range(rows))
+        elif not in_order:
+            order = self._tensor(seats)
+        write = None
+        if not (in_order and even and width == 1):
+            new = [(i, p.fresh, lengths[i], p.slot.index) for i, p in enumerate(places)]
+            write = (
+                self._tensor([i for i, n, _, _ in new for _ in range(n)]),
+                self._tensor([k for _, n, _, _ in new for k in range(width - n, width)]),
+                self._tensor([s for _, n, _, s in new for _ in range(n)]),
+                self._tensor([k for _, n, end, _ in new for k in range(end - n, end)]),
+            )
+        mask = None
+        if not even or width > 1:
+            last = torch.zeros(rows if isinstance(read, torch.Tensor) else high - low)
+            last[seats] = torch.tensor(lengths, dtype=last.dtype)
+            sees = last[:, None] + torch.arange(-width, 0)
+            unseen = torch.arange(length) > sees[:, :, None]
+            mask = torch.zeros(unseen.shape, dtype=self.dtype)
+            mask = mask.masked_fill_(unseen, torch.finfo(self.dtype).min / 2)[:, None].to(
+                self.device
+            )
+        return Plan(rows, read, order, length, write, mask, self._groups(places, seats))
+
+    def _groups(self, places: Sequence[Place], seats: Sequence[int]) -> list[Group]:
+        members: dict[tuple[Trunk, int], list[int]] = {}
+        for place, seat in zip(places, seats, strict=True):
+            if place.slot.trunk is not None:
+                members.setdefault((place.slot.trunk, place.slot.base), []).append(seat)
+        groups = []
+        for (trunk, base), mine in members.items():
+            count = len(mine)
+            index = None
+            if len(members) > 1 or count < len(places) or count < 4:
+                index = self._tensor(mine + mine[:1] * (4 - count))
+            groups.append(Group(index, count, base, trunk.keys, trunk.values))
+        return groups
+
+    def _tensor(self, data: list[int]) -> torch.Tensor:
+        return torch.tensor(data, device=self.device)
+
+    def _run(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        cache: Any,
+        keep: int,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        output = self.model(
+            input_ids=ids.to(self.device),
+            attention_mask=mask,
+            position_ids=positions.to(self.device),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        )
+        self.forwards += 1
+        logits: torch.Tensor = output.logits.float()
+        return logits
+
+
+def _trunk_of(stem: Prefix, cache: StemCache, row: int) -> Trunk:
+    return Trunk(
+        stem,
+        [t[row, :, : stem.length].clone() for t in cache.keys],
+        [t[row, :, : stem.length].clone() for t in cache.values],
+    )
+
+
+class PlainBackend:
+    """Any other causal LM (sliding windows, state spaces): whole contexts, no cache."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.device: torch.device = next(model.parameters()).device
+        config = model.config.get_text_config()
+        self.max_context: int | None = getattr(config, "max_position_embeddings", None)
+        self.forwards = 0
+
+    async def logits(self, contexts: Sequence[Prefix]) -> torch.Tensor:
+        """Next-token logits, float32, shape (contexts, vocabulary)."""
+        out: list[torch.Tensor] = []
+        for context in contexts:
+            out.append(self._whole(context.tokens)[-1])
+        return torch.stack(out)
+
+    async def score(self, pairs: Sequence[tuple[Prefix, Tokens]]) -> list[torch.Tensor]:
+        """Logits before each token of (context, tokens) pairs, float32, (tokens, vocabulary)."""
+        return [self._whole((*c.tokens, *tokens[:-1]))[-len(tokens) :] for c, tokens in pairs]
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _whole(self, context: Tokens) -> torch.Tensor:
+        self.forwards += 1
+        ids = torch.tensor([context], device=self.device)
+        logits: torch.Tensor = self.model(input_ids=ids, use_cache=False).logits[0].float()
+        return logits

@@ -1,0 +1,1 @@
+"""LLaMPPL's own language-model interface over a follower."""

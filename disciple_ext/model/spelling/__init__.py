@@ -1,0 +1,1 @@
+"""Text drawn by the character, over a model that speaks in tokens."""

@@ -1,0 +1,147 @@
+"""The follower as its own planner: one model writes the program, and runs under it.
+
+This is the paper's self-steering in its plainest form. The model writes freely, token by token,
+through the protocol that programs use, so every follower with a chat template can do it, and it
+shares weights and cache with the run that follows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import PlannerError, UsageError
+from ...protocol.prefix import Prefix
+from ...protocol.requests import Draw, Follower
+from ...records.events import PlannerWriting
+from ...records.result import Usage
+from ...records.task import Task
+from ..base import Feedback, Plan
+from ..notices import tell
+from .base import Answer, Chat, Messages
+from .planner import EXAMPLES, ChatPlanner
+from .recording import RecordingChat
+
+__all__ = ["FollowerChat", "FollowerPlanner"]
+
+Runner = Callable[[Coroutine[Any, Any, Answer]], Awaitable[Answer]]
+"""Awaits a coroutine on the event loop that the follower's other work is on."""
+
+
+class FollowerChat:
+    """A conversation with a follower.
+
+    Args:
+        follower: a follower with a chat template.
+        run: where its work is done, or None for the loop that asks.
+        temperature: divides the logits.
+        max_output_tokens: limit of an answer.
+    """
+
+    name = "follower"
+
+    def __init__(
+        self,
+        follower: Follower,
+        run: Runner | None = None,
+        *,
+        temperature: float = 0.7,
+        max_output_tokens: int = 2048,
+    ) -> None:
+        self.model = follower.name
+        parameters = {"temperature": temperature, "max_output_tokens": max_output_tokens}
+        self.identity: Mapping[str, Any] = {"model": self.model, "parameters": parameters}
+        self._follower = follower
+        self._run = run
+        self._temperature = temperature
+        self._most = max_output_tokens
+
+    def limited(self, tokens: int) -> FollowerChat:
+        """The same follower with answers of at most so many tokens."""
+        most = min(tokens, self._most)
+        return FollowerChat(
+            self._follower, self._run, temperature=self._temperature, max_output_tokens=most
+        )
+
+    def quote(self, messages: Messages, *, retry: int) -> float | None:
+        """Nothing: it runs here."""
+        return 0.0
+
+    async def ask(self, messages: Messages, *, retry: int) -> Answer:
+        """Draw an answer; the same conversation and retry give the same one.
+
+        Raises:
+            UsageError: the follower has no chat template.
+            PlannerError: the conversation is too long for it.
+            FollowerError: it failed.
+        """
+        work = self._write(messages, retry)
+        return await (work if self._run is None else self._run(work))
+
+    async def _write(self, messages: Messages, retry: int) -> Answer:
+        follower, vocabulary = self._follower, self._follower.vocabulary
+        template = getattr(follower, "conversation", None)
+        if template is None:
+            raise UsageError(f"the follower {self.model!r} has no chat template, so it cannot plan")
+        prompt = template(messages)
+        most, limit = self._most, follower.max_context
+        if limit is not None and len(prompt) >= limit:
+            error = PlannerError(
+                f"what the planner is told takes {len(prompt):,} tokens, and the follower "
+                f"{self.model!r} takes {limit:,}; use a model with a longer context as planner"
+            )
+            error.cost = 0.0
+            raise error
+        if limit is not None:
+            most = min(most, limit - len(prompt))
+        context, written, finish = Prefix.of(prompt), [], "length"
+        allowed = vocabulary.text_mask | vocabulary.eos_mask
+        uniform = np.random.default_rng([0x70_1A_4E, retry])
+        for count in range(1, most + 1):
+            u, temperature = float(uniform.random()), self._temperature
+            drawn = await follower.ask(Draw(context, None, allowed, u, temperature))
+            if drawn.token < 0 or drawn.token in vocabulary.eos:
+                finish = "stop"
+                break
+            written.append(drawn.token)
+            context = context.then(drawn.token)
+            if count % 16 == 0:
+                tell(PlannerWriting(len(vocabulary.decode(written))))
+        usage = Usage(planner_input=len(prompt), planner_output=len(written))
+        return Answer(vocabulary.decode(written), finish, None, usage, 0.0, model=self.model)
+
+
+class FollowerPlanner:
+    """The planner ``follower``, which is bound to a follower before it is asked.
+
+    Args:
+        record: directory into which every answer is written, for ``replay:DIR``, or None.
+
+    Attributes:
+        examples: as for :class:`ChatPlanner`.
+    """
+
+    name = "follower"
+    trusted = False
+
+    def __init__(self, *, record: str | os.PathLike[str] | None = None) -> None:
+        self.examples = EXAMPLES[0]
+        self._record = record
+
+    def bind(self, follower: Follower, run: Runner | None = None) -> ChatPlanner:
+        """The planner that asks this follower."""
+        chat: Chat = FollowerChat(follower, run)
+        planner = ChatPlanner(chat if self._record is None else RecordingChat(chat, self._record))
+        planner.examples = self.examples
+        return planner
+
+    async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
+        """Not without a follower.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("the planner 'follower' plans with a follower: bind it to one first")

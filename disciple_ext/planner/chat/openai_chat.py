@@ -1,0 +1,303 @@
+"""Chat with an OpenAI-compatible endpoint: the OpenAI service or a local server.
+
+The ``openai`` client retries what is worth retrying until an answer begins (timeouts, 408, 409,
+429 with its ``Retry-After``, 5xx); there is no second layer of retries here. An answer that
+breaks off later was paid for, and ends in an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from ...errors import PlannerError, UsageError
+from ...records.events import PlannerWaiting, PlannerWriting
+from ...records.result import Usage
+from ..notices import tell
+from .base import Answer, Messages
+from .prices import MOST_OUTPUT, Prices, known_prices
+
+if TYPE_CHECKING:
+    from httpx2 import Request, Response
+    from openai import AsyncOpenAI
+
+__all__ = ["OpenAIChat"]
+
+_SERVICE = "https://api.openai.com/v1"
+_PATIENCE = 1800.0
+"""Seconds that one call may take in all, retries and waits included, if bytes keep coming."""
+_MOST_CHARACTERS = 4_000_000
+"""Characters of an answer, thinking included: a server that never ends is stopped there."""
+_LONGEST_WAIT = 120.0
+"""Seconds of Retry-After up to which the client waits; beyond, it gives up at once."""
+
+
+class OpenAIChat:
+    """A chat model at an endpoint. See :class:`~disciple_ext.planner.chat.openai.OpenAIPlanner`.
+
+    Attributes:
+        name: ``openai:MODEL``.
+        model: the model's name at the endpoint.
+        identity: endpoint, model and parameters; never the key.
+        base_url: address of the endpoint, or None for the OpenAI service.
+        address: the same for people to read, without a password that may be in it.
+        api_key: the key, or None.
+        timeout: seconds without a byte from the endpoint.
+        tries: how often a request is made in all.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        timeout: float = 120.0,
+        max_retries: int = 2,
+        max_output_tokens: int | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        organization: str | None = None,
+        temperature: float | None = None,
+        seed: int | None = None,
+        effort: str | None = None,
+        stream: bool = True,
+        prices: Prices | None = None,
+    ) -> None:
+        if not model.strip():
+            raise UsageError("the planner openai needs a model, for example openai:gpt-4o")
+        self.name = f"openai:{model}"
+        self.model = model
+        self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        self.address = _address(self.base_url or _SERVICE)
+        self.api_key = api_key or os.environ.get("OPENAI_API_KEY") or None
+        self.timeout = timeout
+        self.tries = 1 + max_retries
+        self._organization = organization
+        self._streams = stream
+        self._price = (prices or known_prices()).of(model)
+        self._most_output = max_output_tokens
+        given = {
+            self._limit_name(): max_output_tokens,
+            "temperature": temperature,
+            "seed": seed,
+            "reasoning_effort": effort,
+        }
+        self._parameters = {name: value for name, value in given.items() if value is not None}
+        self.identity: Mapping[str, Any] = {
+            "endpoint": self.address.rstrip("/"),
+            "model": model,
+            "parameters": self._parameters,
+        }
+
+    def _limit_name(self) -> str:
+        """OpenAI's own service wants the new name, and most other servers know the old one only."""
+        host = urlsplit(self.base_url or _SERVICE).hostname or ""
+        new = host.endswith((".openai.com", ".azure.com"))
+        return "max_completion_tokens" if new else "max_tokens"
+
+    def limited(self, tokens: int) -> OpenAIChat:
+        """The same model with answers of at most so many tokens, thinking included."""
+        chat = copy(self)
+        chat._most_output = min(tokens, self._most_output or tokens)
+        chat._parameters = {**self._parameters, self._limit_name(): chat._most_output}
+        chat.identity = {**self.identity, "parameters": chat._parameters}
+        return chat
+
+    def quote(self, messages: Messages, *, retry: int) -> float | None:
+        """US dollars that a call may cost at most, or None where the price is unknown.
+
+        A token is taken to have three bytes (of English and code it has more), none of the
+        conversation to be cached, and the answer to be as long as it may be.
+        """
+        if self._price is None:
+            return None
+        read = sum(len(message["content"].encode()) / 3 + 8 for message in messages)
+        written = self._most_output or self._price.most_output or MOST_OUTPUT
+        return self._price.cost(Usage(planner_input=int(read) + 1, planner_output=written))
+
+    async def ask(self, messages: Messages, *, retry: int) -> Answer:
+        """Answer a conversation.
+
+        Raises:
+            PlannerError: no key, or an endpoint that does not answer. Its ``exit_code`` is 4
+                where the key or the endpoint is missing.
+        """
+        import openai  # not at the top: it takes half a second, and the expert needs none of it
+
+        from .openai_errors import explained, no_key
+
+        if self.api_key is None and self.base_url is None:
+            raise no_key(self)
+        try:
+            async with asyncio.timeout(_PATIENCE), self._client() as client:
+                return await self._answer(client, messages)
+        except (openai.OpenAIError, TimeoutError, ValueError) as error:
+            raise explained(error, self) from error
+
+    def _client(self) -> AsyncOpenAI:
+        """A client for one call: its connections belong to one event loop.
+
+        The synchronous API starts a new loop each time. Local servers ask for no key.
+        """
+        import openai
+
+        hooks: dict[str, list[Any]] = {"request": [self._asking], "response": [self._answered]}
+        return openai.AsyncOpenAI(
+            api_key=self.api_key or "none",
+            base_url=self.base_url,
+            organization=self._organization,
+            timeout=self.timeout,
+            max_retries=self.tries - 1,
+            http_client=openai.DefaultAsyncHttpxClient(timeout=self.timeout, event_hooks=hooks),
+        )
+
+    async def _asking(self, request: Request) -> None:
+        retry = _number(request.headers.get("x-stainless-retry-count"))
+        if retry:
+            tell(PlannerWaiting(0.0, f"asking again, try {retry + 1:.0f} of {self.tries}"))
+
+    async def _answered(self, response: Response) -> None:
+        """Tell of a wait; read what is no stream here, where the client retries what breaks."""
+        retry = _number(response.request.headers.get("x-stainless-retry-count")) or 0.0
+        status = response.status_code
+        if (status in (408, 409, 429) or status >= 500) and retry + 1 < self.tries:
+            millis = _number(response.headers.get("retry-after-ms"))
+            wait = _number(response.headers.get("retry-after")) if millis is None else millis / 1e3
+            if wait is None or wait <= _LONGEST_WAIT:
+                tell(PlannerWaiting(wait, f"HTTP {status}"))
+        if not _is_stream(response):
+            await response.aread()
+
+    async def _answer(self, client: AsyncOpenAI, messages: Messages) -> Answer:
+        import openai
+
+        create: Any = client.chat.completions.with_raw_response.create
+        asked = {"model": self.model, "messages": list(messages), **self._parameters}
+        if self._streams:
+            try:
+                raw = await create(**asked, stream=True, stream_options={"include_usage": True})
+            except openai.APIStatusError as error:
+                if error.status_code not in (400, 422, 501):
+                    raise
+                # Servers that know no streaming, or not this option, say so in as many ways as
+                # there are servers: a request that is at fault otherwise fails again.
+                raw = await create(**asked)
+                self._streams = False
+        else:
+            raw = await create(**asked)
+        if _is_stream(raw.http_response):
+            return self._priced(await _gathered(raw.parse()))
+        return self._priced(_read(self.name, raw.http_response.json()))
+
+    def _priced(self, answer: Answer) -> Answer:
+        cost = None
+        if answer.usage is not None and self._price is not None:
+            cost = self._price.cost(answer.usage)
+        return replace(answer, cost=cost, model=answer.model or self.model)
+
+
+async def _gathered(stream: Any) -> Answer:
+    """The answer that a stream of chunks makes."""
+    parts: dict[str, list[str]] = {"content": [], "refusal": [], "thinking": []}
+    finish, model, used = "", "", None
+    characters, told = 0, time.monotonic()
+    async with stream:
+        async for chunk in stream:
+            model = getattr(chunk, "model", None) or model
+            used = getattr(chunk, "usage", None) or used
+            choices = getattr(chunk, "choices", None)
+            for choice in choices[:1] if isinstance(choices, list) else ():
+                finish = getattr(choice, "finish_reason", None) or finish
+                for name, text in _texts(getattr(choice, "delta", None)).items():
+                    parts[name].append(text)
+                    characters += len(text)
+            if characters > _MOST_CHARACTERS:
+                raise ValueError(f"an answer of more than {_MOST_CHARACTERS:,} characters")
+            if time.monotonic() - told > 0.2:
+                told = time.monotonic()
+                tell(PlannerWriting(characters))
+    return _answer({name: "".join(part) for name, part in parts.items()}, finish, model, used)
+
+
+def _read(name: str, data: Any) -> Answer:
+    """The answer in a completion that came in one piece."""
+    from openai.types.chat import ChatCompletion
+
+    completion = ChatCompletion.construct(**data) if isinstance(data, dict) else None
+    choices = getattr(completion, "choices", None)
+    choices = choices if isinstance(choices, list) else None
+    message = getattr(choices[0], "message", None) if choices else None
+    if completion is None or not choices or message is None:
+        raise PlannerError(
+            f"the endpoint of {name} sent an answer without choices; "
+            "is OPENAI_BASE_URL the address of an OpenAI-compatible server (ending in /v1)?"
+        )
+    finish = getattr(choices[0], "finish_reason", None) or "stop"
+    model, used = getattr(completion, "model", None), getattr(completion, "usage", None)
+    return _answer(_texts(message), finish, model or "", used)
+
+
+def _answer(parts: Mapping[str, str], finish: str, model: str, used: Any) -> Answer:
+    if finish not in ("", "content_filter"):
+        finish = "length" if finish in ("length", "max_tokens") else "stop"
+    # A server that takes the whole answer for thinking leaves the content empty.
+    text = parts.get("content", "")
+    if not text.strip() and finish == "stop":
+        text = parts.get("thinking", "")
+    text = text.encode(errors="replace").decode()  # JSON may spell half of a character
+    return Answer(text, finish, parts.get("refusal") or None, _usage(used), model=model)
+
+
+def _texts(message: Any) -> dict[str, str]:
+    """The texts of a message, or of a piece of one."""
+    found = {
+        "content": _joined(getattr(message, "content", None)),
+        "refusal": _joined(getattr(message, "refusal", None)),
+        # Two names are in use for it among servers; neither is OpenAI's.
+        "thinking": _joined(getattr(message, "reasoning_content", None))
+        or _joined(getattr(message, "reasoning", None)),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _joined(content: Any) -> str:
+    """A content that is a text, or a list of parts with texts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return ""
+
+
+def _usage(used: Any) -> Usage | None:
+    """The tokens by price class: input that was not cached, cached input, output."""
+    read, written = getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None)
+    if not isinstance(read, int) or not isinstance(written, int) or min(read, written) < 0:
+        return None
+    details = getattr(used, "prompt_tokens_details", None)
+    cached = getattr(details, "cached_tokens", None)
+    cached = min(max(0, cached), read) if isinstance(cached, int) else 0
+    return Usage(planner_input=read - cached, planner_cached=cached, planner_output=written)
+
+
+def _address(url: str) -> str:
+    """An address without user, password and query, which may hold keys."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _is_stream(response: Response) -> bool:
+    return "event-stream" in response.headers.get("content-type", "")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:  # Retry-After may be a date: the client reads it, we only tell of it
+        return None

@@ -1,0 +1,95 @@
+"""What went wrong at an endpoint, in words that say what to do: one table for all of it."""
+
+from __future__ import annotations
+
+import openai
+
+from ...errors import PlannerError
+from .base import shortened
+from .openai_chat import OpenAIChat
+
+__all__ = ["explained", "no_key"]
+
+
+def no_key(chat: OpenAIChat) -> PlannerError:
+    """The error where there is neither a key nor an address."""
+    return _error(
+        f"the planner {chat.name} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL to a "
+        "local OpenAI-compatible server, or use --planner expert, which needs neither",
+        exit_code=4,
+        free=True,
+    )
+
+
+def explained(error: Exception, chat: OpenAIChat) -> PlannerError:
+    """The client's error as one of ours.
+
+    Its ``exit_code`` is 4 where the environment lacks something (a key, a server), and its
+    ``cost`` is 0 where the endpoint refused the request before any work.
+    """
+    said, name = _said(error, chat), chat.name
+    if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+        return _error(
+            f"the endpoint refused the key of planner {name} (HTTP {error.status_code}); "
+            "check OPENAI_API_KEY",
+            exit_code=4,
+            free=True,
+        )
+    if isinstance(error, openai.NotFoundError):
+        return _error(
+            f"the endpoint knows no model {chat.model!r} ({said}); "
+            "check the name and OPENAI_BASE_URL",
+            exit_code=4,
+            free=True,
+        )
+    if isinstance(error, openai.RateLimitError):
+        return _error(
+            f"the endpoint of {name} limits its use ({said}); wait, or check the account's quota",
+            free=True,
+        )
+    if isinstance(error, openai.APIStatusError):
+        later = f"it was asked {chat.tries} times; try again later, or look at the server's log"
+        todo = later if error.status_code >= 500 else "check the model's limits and your options"
+        return _error(
+            f"the endpoint of {name} failed: {said} (HTTP {error.status_code}); {todo}", free=True
+        )
+    if isinstance(error, openai.APITimeoutError):
+        return _error(
+            f"planner {name} gave no answer within {chat.timeout:g} s, or stopped in the middle of "
+            f"one for so long (at most {chat.tries} tries); try a faster model or a longer timeout"
+        )
+    if isinstance(error, openai.APIConnectionError):
+        if type(error.__cause__).__name__ in ("RemoteProtocolError", "ReadError"):
+            return _error(
+                f"the connection to planner {name} broke before its answer was whole; try again, "
+                "or look at the server's log"
+            )
+        return _error(
+            f"cannot reach {chat.address} for planner {name}; "
+            "is the server running, and OPENAI_BASE_URL right?",
+            exit_code=4,
+            free=True,
+        )
+    if isinstance(error, TimeoutError):
+        return _error(f"planner {name} did not come to an end; use another model")
+    if isinstance(error, ValueError):
+        return _error(
+            f"the endpoint of {name} sent what is no answer ({said}); is OPENAI_BASE_URL the "
+            "address of an OpenAI-compatible server (ending in /v1)?"
+        )
+    return _error(f"the endpoint of {name} failed: {said}; try again, or look at its log")
+
+
+def _error(message: str, *, exit_code: int = 3, free: bool = False) -> PlannerError:
+    error = PlannerError(message)
+    error.exit_code = exit_code
+    error.cost = 0.0 if free else None
+    return error
+
+
+def _said(error: Exception, chat: OpenAIChat) -> str:
+    """The endpoint's own message, one line, without the key."""
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    text = shortened(str(message or error) or type(error).__name__)
+    return text.replace(chat.api_key, "***") if chat.api_key else text

@@ -1,0 +1,119 @@
+"""A planner that asks a chat model: messages, an answer, the program in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import PlannerError
+from ...records.program import Program
+from ...records.result import Usage
+from ...records.task import Task
+from ..base import Feedback, Plan
+from ..library.store import Library
+from .base import Answer, Chat, shortened
+from .extract import extract_program
+from .fewshot import Example, chosen, expert_examples
+from .prompt import Briefing, Message, messages
+
+__all__ = ["EXAMPLES", "ChatPlanner"]
+
+EXAMPLES = ("held-out", "reference", "none")
+"""What examples a planner may be shown."""
+_NEAREST = 2
+
+
+class ChatPlanner:
+    """Asks a chat for the program. What a model writes is never trusted.
+
+    Args:
+        chat: the model, with whatever caches and recorders are around it.
+
+    Attributes:
+        examples: expert programs that it is shown: ``"held-out"``, all but that of the task's own
+            family where the task names one; ``"reference"``, that one alone (the paper's
+            DisCIPL*); or ``"none"``.
+        paragraphs: what plugins say of their masks and patterns.
+        library: programs that passed: those for the nearest tasks are shown, and programs are
+            asked for that solve a family of tasks. None for no library.
+    """
+
+    trusted = False
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+        self.examples = EXAMPLES[0]
+        self.paragraphs: Sequence[str] = ()
+        self.library: Library | None = None
+
+    @property
+    def name(self) -> str:
+        """The chat's name."""
+        return self.chat.name
+
+    @property
+    def model(self) -> str:
+        """The model's own name, as prices know it."""
+        return self.chat.model
+
+    def quote(self, task: Task, feedback: Sequence[Feedback]) -> float | None:
+        """US dollars that the next call may cost at most, or None where a price is unknown."""
+        return self.chat.quote(self._messages(task, feedback), retry=len(feedback))
+
+    async def plan(self, task: Task, feedback: Sequence[Feedback]) -> Plan:
+        """Ask for a program, with the failed attempts before it.
+
+        Raises:
+            PlannerError: there is no answer (see the chat), or no program in it: a refusal, an
+                answer cut off, prose. It carries the ``usage`` and ``cost`` of the call.
+        """
+        answer = await self.chat.ask(self._messages(task, feedback), retry=len(feedback))
+        fresh = answer.origin == "model"
+        usage = (answer.usage or Usage()) if fresh else Usage()
+        cost = answer.cost if fresh else 0.0
+        try:
+            program = Program(self._source(answer), planner=self.name)
+        except PlannerError as error:
+            error.usage, error.cost = usage, cost
+            raise
+        return Plan(program, usage, cost, cached_answer=not fresh)
+
+    def _messages(self, task: Task, feedback: Sequence[Feedback]) -> list[Message]:
+        own = [task.family] if task.family is not None else []
+        shown = chosen(own) if self.examples == "held-out" else ()
+        if self.examples == "reference":
+            shown = tuple(e for e in expert_examples() if e.name in own)
+        nearest: tuple[Example, ...] = ()
+        if self.library is not None:
+            found = self.library.nearest(task.instruction, _NEAREST, hold_out=task.family)
+            nearest = tuple(Example(entry.name, entry.task, entry.source) for entry in found)
+        family = self.library is not None
+        return messages(task, feedback, Briefing(self.paragraphs, shown, nearest, family))
+
+    def _source(self, answer: Answer) -> str:
+        if answer.refusal or answer.finish_reason == "content_filter":
+            why = shortened(answer.refusal or "content filter")
+            raise PlannerError(
+                f"planner {self.name} refused the task ({why}); "
+                "rephrase the task or use another planner"
+            )
+        source = extract_program(answer.text, cut=not answer.whole)
+        if source is not None:
+            return source
+        if answer.finish_reason == "length":
+            raise PlannerError(
+                f"the answer of planner {self.name} was cut off at its token limit before the "
+                "program was complete; allow more output tokens or use another model"
+            )
+        if not answer.finish_reason:
+            raise PlannerError(
+                f"the answer of planner {self.name} stopped before the program was complete, and "
+                "the endpoint did not say why; try again, or look at the server's log"
+            )
+        if not answer.text.strip():
+            raise PlannerError(
+                f"planner {self.name} gave an empty answer; try again or use another model"
+            )
+        raise PlannerError(
+            f"the answer of planner {self.name} holds no program (it begins "
+            f"{shortened(answer.text)!r}); try again or use another model"
+        )

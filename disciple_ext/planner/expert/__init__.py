@@ -1,0 +1,1 @@
+"""The offline planner: it reads a task by a grammar, and emits the program that it means."""

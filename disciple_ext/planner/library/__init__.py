@@ -1,0 +1,1 @@
+"""Programs that passed, kept for tasks like theirs."""

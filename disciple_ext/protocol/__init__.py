@@ -1,0 +1,1 @@
+"""All that a program and a follower say to each other, and the data that it is said in."""

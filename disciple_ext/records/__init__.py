@@ -1,0 +1,1 @@
+"""Plain data: tasks, programs, results, and the events of a run."""

@@ -1,0 +1,1 @@
+"""Plugins: the hooks, what each must keep to, and what they registered."""

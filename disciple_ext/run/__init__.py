@@ -1,0 +1,1 @@
+"""One run of one program: its particles, where they run, and what comes back."""

@@ -1,0 +1,53 @@
+"""The user's own verifier of an answer, run in the host process."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from ..errors import UsageError
+from ..records.task import Verifier
+
+__all__ = ["check_verifier", "verify"]
+
+_SECONDS = 60.0
+
+
+def check_verifier(verifier: Verifier) -> None:
+    """Refuse a command that is not there, before anything is paid for.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    if callable(verifier):
+        return
+    if not verifier or shutil.which(verifier[0]) is None:
+        raise UsageError(f"the verifier {list(verifier)!r} cannot be run: there is no such command")
+
+
+def verify(verifier: Verifier, text: str) -> bool:
+    """Ask the user's verifier about a text.
+
+    Args:
+        verifier: a callable on the text, or a command that reads it on standard input and
+            passes by exiting with 0.
+        text: the answer.
+
+    Raises:
+        UsageError: the callable raised, or the command cannot be run or hangs.
+    """
+    if callable(verifier):
+        try:
+            return bool(verifier(text))
+        except Exception as error:
+            raise UsageError(
+                f"the verifier raised {type(error).__name__}: {error} on the answer {text!r}"
+            ) from error
+    command = list(verifier)
+    try:
+        done = subprocess.run(
+            command, input=text.encode(), stdout=subprocess.DEVNULL, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"the verifier {command!r} cannot be run: {error}") from error
+    return done.returncode == 0

@@ -1,0 +1,1 @@
+"""What crosses the pipe: frames, requests, masks and events, and the host's checks of them."""

@@ -1,0 +1,1 @@
+"""The worker's side of the sandbox: the process that forks, and the follower behind the pipe."""

@@ -1,0 +1,91 @@
+"""Specs: what the options of a factory are, how they are written, and read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from disciple_ext.errors import UsageError
+from disciple_ext.registry.specs import call, options_of, parse_options, spell_options, split_specs
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("a=1", {"a": 1}),
+        ("a=0.5, b = true ,c=null", {"a": 0.5, "b": True, "c": None}),
+        ("a=systematic,b=x y", {"a": "systematic", "b": "x y"}),
+        ('a="1",b="x,y",c=""', {"a": "1", "b": "x,y", "c": ""}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=[1]", {"a": "[1]"}),
+        ("a=NaN,b=-Infinity", {"a": "NaN", "b": "-Infinity"}),
+        ('a="x', {"a": '"x'}),
+    ],
+)
+def test_values_are_json_scalars_or_text(text: str, options: dict[str, Any]) -> None:
+    assert parse_options(text) == options
+
+
+@pytest.mark.parametrize("text", ["", "a", "=1", "a=", "a=1,,b=2", "a=1,", "a=1,a=1"])
+def test_malformed_options_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no option|given twice"):
+        parse_options(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "specs"),
+    [
+        ("smc,is", ["smc", "is"]),
+        ("smc:a=0.7,b=x,is,rs:c=1", ["smc:a=0.7,b=x", "is", "rs:c=1"]),
+        ("smc:a=x:y,b=1", ["smc:a=x:y,b=1"]),
+        ('smc:a="x,y",is', ['smc:a="x,y"', "is"]),
+        ("is,a=1", ["is", "a=1"]),
+        (" smc , ,is,", ["smc", "is"]),
+        ("", []),
+    ],
+)
+def test_a_list_of_specs_keeps_options_with_their_names(text: str, specs: list[str]) -> None:
+    assert split_specs(text) == specs
+
+
+_floats = st.floats(allow_nan=False, allow_infinity=False)
+_values = st.none() | st.booleans() | st.integers() | _floats | st.text()
+
+
+@settings(max_examples=50)
+@given(_values, _values)
+def test_what_is_spelled_is_read_back(one: Any, two: Any) -> None:
+    options = {"one": one, "two": two}
+    assert parse_options(spell_options(options)) == options
+
+
+def test_options_are_the_named_parameters_with_defaults() -> None:
+    def factory(first: int = 1, /, two: str = "b", *rest: int, c: None = None, **d: int) -> None:
+        """Two of these can be named, and have defaults."""
+
+    assert options_of(factory) == {"two": "b", "c": None}
+    assert spell_options(options_of(factory)) == "two=b,c=null"
+
+
+def test_true_is_no_number_and_a_number_is_not_true() -> None:
+    def factory(
+        share: float = 0.5, k: int = 1, quick: bool = False, most: int | None = None
+    ) -> Any:
+        return share, k, quick, most
+
+    assert call("sampler", "any", factory, "share=1,quick=true,most=true") == (1, 1, True, True)
+    for wrong in ("share=true", "k=false", "quick=1", "quick=yes"):
+        with pytest.raises(UsageError, match=f"cannot be {wrong.partition('=')[2]}.*share=0.5"):
+            call("sampler", "any", factory, wrong)
+
+
+def test_a_factory_that_chokes_on_a_value_is_a_usage_error() -> None:
+    def factory(k: int = 2) -> int:
+        return 10 // k
+
+    assert call("sampler", "tens", factory, "k=5") == 2
+    with pytest.raises(UsageError, match="'tens' cannot be made with 'k=x'.*TypeError.*tens:k=2"):
+        call("sampler", "tens", factory, "k=x")
