@@ -202,7 +202,7 @@ def test_the_report_goes_between_the_markers(tmp_path: Path) -> None:
 
 
 def test_the_docs_page_has_the_markers() -> None:
-    page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "benchmarks.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "benchmarks.md"
     begin, end = page.read_text().find(BEGIN), page.read_text().find(END)
     assert 0 < begin < end
 
