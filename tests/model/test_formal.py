@@ -13,7 +13,7 @@ import jsonschema
 import lark
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from disciple_ext import ProgramCrashed, run_program
@@ -423,6 +423,8 @@ ATOMS = [
     r"\s",
     r"\S",
     "[^\\w]",
+    "[^\\s]",
+    "[^\\S]",
     "1",
 ]
 CHARS = "ab1é ²\x1c\n_"
@@ -449,6 +451,7 @@ def tokens_of(text: str) -> list[int]:
 
 
 @settings(max_examples=50, deadline=None)
+@example("..\\s", ["11\x1c"])
 @given(patterns(), st.lists(st.text(CHARS, max_size=5), min_size=1, max_size=4))
 def test_what_a_pattern_allows_python_accepts(pattern: str, texts: list[str]) -> None:
     """And the other way round, where no class of Unicode's is in it."""

@@ -81,9 +81,10 @@ def test_long_chains_come_and_go() -> None:
 
 
 def test_a_node_lives_as_long_as_what_follows_it() -> None:
-    tip = Prefix.of([8, 1, 2, 3])
-    first = weakref.ref(Prefix.of([8, 1]))
-    assert first() is Prefix.of([8, 1])
+    begin = 987_654_321  # no other test's text begins so, and keeps a node alive
+    tip = Prefix.of([begin, 1, 2, 3])
+    first = weakref.ref(Prefix.of([begin, 1]))
+    assert first() is Prefix.of([begin, 1])
     del tip
     assert first() is None
 

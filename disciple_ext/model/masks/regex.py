@@ -229,7 +229,8 @@ def _piece(kind: Any, value: Any, flags: int, least: int, most: int | None) -> P
         negated = value[0][0] is op.NEGATE
         for item, content in value[1:] if negated else value:
             if item is op.CATEGORY:
-                named.update(c for c in ASCII if re.match(_CATEGORY[content], c))
+                category = (_WIDE_ASCII if negated else _NARROW_ASCII).get(content)
+                named.update(c for c in ASCII if re.match(category or _CATEGORY[content], c))
                 # Without a negation on either side, it stands for ASCII characters alone.
                 unsure |= negated or content in _NEGATIVE
             else:
@@ -248,6 +249,9 @@ _CATEGORY = {
     op.CATEGORY_SPACE: r"\s",
     op.CATEGORY_NOT_SPACE: r"\S",
 }
+# Python takes the separators \x1c to \x1f for white space, and the grammar's engine does not.
+_NARROW_ASCII = {op.CATEGORY_SPACE: r"[ \t\n\r\f\v]"}
+_WIDE_ASCII = {op.CATEGORY_NOT_SPACE: r"[^ \t\n\r\f\v]"}
 
 
 def _certain(pieces: Sequence[Piece]) -> bool:
