@@ -13,6 +13,8 @@ import pytest
 
 import disciple_ext
 
+from .test_docs import DOCS, load_script
+
 ROOT = Path(disciple_ext.__file__).parent
 
 # From the lowest up: a room may import itself, and rooms of the rows above its own.
@@ -94,6 +96,15 @@ def test_no_folder_has_a_circle_in_it() -> None:
             TopologicalSorter(siblings).prepare()
         except CycleError as error:
             pytest.fail(f"in {folder or 'the package'}: {' -> '.join(error.args[1])}")
+
+
+def test_the_architecture_shows_these_rooms() -> None:
+    script = load_script(DOCS / "explanation" / "draw_rooms.py")
+    rows = [set(row.split()) for row in LAYERS.splitlines() if row and row != "__main__"]
+    assert [set(row) for row in reversed(script.ROWS)] == rows
+    assert script.PICTURE.read_text(encoding="utf-8") == script.picture()
+    page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    assert not [room for room in FLOOR if room != "__main__" and f"`{room}" not in page]
 
 
 def test_the_root_has_no_other_modules() -> None:
