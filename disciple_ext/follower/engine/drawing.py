@@ -122,7 +122,8 @@ class Distributions:
         self.sums = logits.new_empty((rows, _blocks(size)), dtype=torch.float64)
         self._masked: list[dict[TokenMask, torch.Tensor]] = [{} for _ in range(rows)]
         self._sum_up(wanted, everything=True)
-        # From the likeliest block: its logits against its probability.
+        # From the likeliest block: its logits against its probability. Softmax has summed the
+        # vocabulary already, and a logsumexp of our own would read all of it once more.
         block = self.sums.argmax(-1)
         piece = _piece([Row(self, i) for i in range(rows)], block)
         self.lse = piece.logsumexp(-1) - self.sums.gather(-1, block[:, None])[:, 0].log()
@@ -143,6 +144,7 @@ class Distributions:
         self, wanted: Iterable[tuple[int, TokenMask | None]], everything: bool = False
     ) -> None:
         device, (rows, size) = self.logits.device, self.logits.shape
+        # A chunk of rows stays in the cache while every mask of its rows is multiplied with it.
         step = max(1, _CHUNK.get(device.type, 2**28) // size)
         chunks: dict[int, dict[TokenMask, dict[int, None]]] = {}
         for i, mask in wanted:
@@ -254,6 +256,12 @@ def draw(
 class _Work:
     """Numbered queries, parted: by sums over blocks, and by lists of tokens.
 
+    There are two ways to answer because masks are of two kinds. One that allows half of the
+    vocabulary is cheapest as a product over whole blocks, whose sums the row's other masks share;
+    one of a dozen tokens is cheapest as those dozen logits. The list is also the exact way: sums of
+    probabilities underflow where a mask's mass is tiny, and logs relative to the largest do not, so
+    a dense query whose sum is tiny is answered again by its list.
+
     Attributes:
         dense: those answered by blocks, with sums (dense, blocks) and totals.
         listed: those answered by a list: ids and the weights' cumulative sums, both
@@ -319,6 +327,8 @@ class _Work:
 def _draw_dense(work: _Work, u: Sequence[float], cache: MaskCache) -> list[int]:
     cdf, rows = work.cdf_blocks, [q.row for _, q in work.dense]
     target = cdf[:, -1:] * cdf.new_tensor(u)[:, None]
+    # Two steps of an inverse CDF: a cumulative sum over a whole vocabulary of 128k would cost more
+    # than the draw, one over 500 blocks and one over 256 tokens costs nothing.
     # First block whose cumulative sum exceeds the target; one of no mass never does first.
     block = torch.searchsorted(cdf, target, right=True)
     block = torch.minimum(block, (cdf < cdf[:, -1:]).sum(-1, keepdim=True))

@@ -133,6 +133,14 @@ class KVBackend:
         return out
 
     def _stems(self, contexts: Sequence[Prefix]) -> list[Prefix]:
+        """The long new beginnings that are worth being evaluated once and shared.
+
+        Contexts that arrive together mostly differ at their ends only: particles under one prompt,
+        under few hints. So each walks back from its end to the last node that a fair part
+        of the others goes through, too (a quarter; two at least), and that node is its stem.
+        A lower bar would make a trunk of each particle's own text, a higher one would
+        evaluate a prompt that only some of the runs share once for each particle.
+        """
         cold: list[tuple[Prefix, Prefix]] = []
         for context in contexts:
             if context.length >= _LONG and context.parent not in self._store.where:
@@ -167,6 +175,7 @@ class KVBackend:
         row: list[int] = []
         column: list[int] = []
         position: list[int] = []
+        # New tokens stand at the right end, so that the last column has every stem's last token.
         ids = torch.zeros((len(stems), width), dtype=torch.long)
         for i, (stem, (_, known)) in enumerate(zip(stems, found, strict=True)):
             row += [i] * fresh[i]
@@ -218,7 +227,7 @@ class KVBackend:
                 ids[i, width - p.fresh :] = torch.tensor(p.context.after(p.known))
         ends = torch.tensor([p.context.length for p in places])
         positions = (ends[:, None] + torch.arange(-width, 0)).clamp(min=0)
-        if padded > rows:
+        if padded > rows:  # see ``bucket``: the rounding must not depend on the number of rows
             ids = torch.cat([ids, ids[:1].expand(padded - rows, width)])
             positions = torch.cat([positions, positions[:1].expand(padded - rows, width)])
         cache = self._store.cache
