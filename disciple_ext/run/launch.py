@@ -18,7 +18,8 @@ from ..records.result import Result
 from ..records.task import Task
 from ..sandbox.locks.policy import LEVELS
 from . import inprocess, loader
-from .execution import Setting, describe_sampler, execute
+from .execution import Setting, execute
+from .job import describe_sampler
 
 if TYPE_CHECKING:
     from ..sandbox.host.host import Witness
