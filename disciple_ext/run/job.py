@@ -44,7 +44,6 @@ class Job:
         return asdict(self)
 
 
-
 def describe_sampler(sampler: Sampler) -> dict[str, Any]:
     """Where a sampler's class is and what the sampler holds.
 
