@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from ..errors import DiscipleError, LimitExceeded, ProgramError, UsageError
-from ..planner.base import Plan, Planner
-from ..planner.feedback import Diary, judge
+from ..errors import DiscipleError, UsageError
+from ..planner.base import Plan, Planner, PlannerLike, as_planner
 from ..planner.library.planner import with_library
 from ..planner.purse import Purse
 from ..protocol.requests import Follower
@@ -24,16 +23,15 @@ from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task, Verifier
 from ..registry.plugins import Registry, load_plugins
-from ..run.execution import Setting
-from ..run.launch import choose_level, launch, on_the_loop, prestart
-from ..run.rehearsal import inspect_source, rehearse
-from ..run.verify import check_verifier, verify
+from ..run.launch import choose_sandbox, launch, on_the_loop, prestart
+from ..run.setting import LoadedSetting, Setting
+from ..run.verify import check_verifier, verified
 from ..samplers.base import Sampler
 from ..sandbox.locks.policy import LEVELS
 from ..services.batching import Services
 from ..trace.record import Recorder
-from .attempts import Attempts
-from .ledger import Ledger
+from .history import History
+from .trial import Trial
 
 __all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
 
@@ -51,7 +49,7 @@ def run_program(program: Program | str, task: str | Task = "(none)", **options: 
 async def aself_steer(
     task: str | Task,
     *,
-    planner: str | Planner = "expert",
+    planner: str | PlannerLike = "expert",
     follower: Any = "embedded",
     sampler: str | Sampler = "smc",
     n: int | None = None,
@@ -123,88 +121,47 @@ async def aself_steer(
         raise UsageError(f"retries must be at least 1, not {retries}")
     if task.verify is not None:
         check_verifier(task.verify)
-    ledger = Ledger(max_cost)
+    purse = Purse(max_cost) if isinstance(max_cost, float | int) else max_cost
     registry = registry or load_plugins()
     recorder = _recorder(trace, task, seed)
     setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
     chosen = _planner(registry, planner)
     prestart(setting)
-    foreign = getattr(chosen, "trusted", None) is False
-    if foreign:
+    load = _Loading(registry, follower, setting)
+    trusted = chosen.trusted
+    if not trusted:
         # Refuse before a program is paid for.
-        await choose_level(Program("", planner=chosen.name), setting)
-    if hasattr(chosen, "bind"):  # it plans with the follower, so that is needed first
-        setting = replace(setting, follower=await _load(registry, follower))
-        chosen = chosen.bind(setting.follower, on_the_loop)
+        await choose_sandbox(Program("", planner=chosen.name), setting)
+    if chosen.needs_follower:
+        chosen = chosen.bind((await load()).follower, on_the_loop)
     chosen = _equipped(chosen, registry, library, setting.services)
-    listens = chosen.name != "expert"
-    done = Attempts(ledger, setting.emit)
-    planning = rehearsing = 0.0
-    attempt = asked = 0
-    while asked < retries:
-        attempt += 1
-        setting.emit(AttemptStarted(attempt, retries + attempt - 1 - asked))
+    history, number = History(purse, setting.emit), 0
+    while history.asked < retries:
+        number += 1
+        setting.emit(AttemptStarted(number, retries + number - 1 - history.asked))
         begun = time.monotonic()
-        plan = await ledger.ask(chosen, task, tuple(done.feedback), setting.emit)
-        asked += plan.asked
-        program, spent = plan.program, time.monotonic() - begun
-        planning += spent
-        setting.emit(PlannerAnswered(attempt, program.source, spent, plan.cost))
-        diary = Diary(program.source)
-        suspected: tuple[str, ...] = ()
-        warned: tuple[str, ...] = ()
-        begun = time.monotonic()
-        try:
-            stranger = foreign or not plan.asked  # a library's programs are a model's, too
-            if stranger:
-                suspected = warned = inspect_source(program)
-            if setting.follower is None:  # loaded only once there is something to run
-                setting = replace(setting, follower=await _load(registry, follower))
-            begun = time.monotonic()
-            if stranger and dry_run:
-                warned += await rehearse(program, task, setting)
-                rehearsing += time.monotonic() - begun
-                begun = time.monotonic()
-            # Another attempt with the same program must not repeat the same draws.
-            tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
-            if listens or stranger:
-                tried = replace(tried, observers=(*setting.observers, diary))
-            result = await launch(program, task, tried)
-            ledger.result = ledger.result or ledger.settled(result)  # the verifier may fail
-            result = _verified(result, task)
-        except DiscipleError as error:
-            mendable = isinstance(error, ProgramError | LimitExceeded)
-            # Who does not listen writes the same again, and that takes the same time again.
-            hopeless = isinstance(error, LimitExceeded) and not (listens or stranger)
-            done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
-            if isinstance(error, ProgramError):  # a limit may be the machine's fault
-                _learn(chosen, task, program, False)
-            if not mendable or (done.best is None and (hopeless or asked == retries)):
-                ledger.close(error)
-                raise
-            if hopeless:
-                break
-            continue
-        timings = {"planning": round(planning, 3), **result.timings}
-        if rehearsing:
-            timings["dry_run"] = round(rehearsing, 3)
-        result = replace(result, seed=seed, timings=timings)
-        why = ""
-        # The expert does not listen: it would write the same again.
-        if listens or stranger or result.verified is False:
-            why = judge(result, program.source, suspected)
-        seconds = time.monotonic() - begun
-        done.finished(attempt, plan, result, why, seconds, diary, warned)
-        _learn(chosen, task, program, not why and bool(result.check or result.verified))
-        if not why:
+        plan = await history.ask(chosen, task)
+        spent = time.monotonic() - begun
+        setting.emit(PlannerAnswered(number, plan.program.source, spent, plan.cost))
+        # A library's programs are a model's, too.
+        by_model = not trusted or not plan.asked
+        trial = Trial(number, plan, by_model=by_model, listens=chosen.listens)
+        outcome = await trial.run(task, load, dry_run=dry_run)
+        history.add(trial, outcome)
+        _learn(chosen, task, plan.program, outcome.passed)
+        if outcome.accepted or outcome.final or not outcome.retry:
             break
-    return _recorded(done.outcome(), recorder, setting)
+    if outcome.error is not None and (outcome.final or history.best is None):
+        history.close(outcome.error)
+        raise outcome.error
+    assert history.best is not None
+    return _recorded(history.settled(history.best), recorder, await load())
 
 
 async def aplan(
     task: str | Task,
     *,
-    planner: str | Planner = "expert",
+    planner: str | PlannerLike = "expert",
     follower: Any = "embedded",
     max_cost: float | None = None,
     on_event: Observer | None = None,
@@ -214,10 +171,10 @@ async def aplan(
     task = Task(task) if isinstance(task, str) else task
     registry = registry or load_plugins()
     chosen = _planner(registry, planner)
-    if hasattr(chosen, "bind"):
+    if chosen.needs_follower:
         chosen = chosen.bind(await _load(registry, follower), on_the_loop)
     chosen = _equipped(chosen, registry, "off", Services())
-    return await Ledger(max_cost).ask(chosen, task, (), on_event or (lambda event: None))
+    return await History(max_cost, on_event).ask(chosen, task)
 
 
 async def arun_program(
@@ -247,13 +204,13 @@ async def arun_program(
         recorder.about(program=program.source)
     setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
     prestart(setting)
-    await choose_level(program, setting)
-    setting = replace(setting, follower=await _load(registry, follower))
+    await choose_sandbox(program, setting)
+    loaded = setting.load(await _load(registry, follower))
     begun = time.monotonic()
-    result = _verified(await launch(program, task, setting), task)
-    ledger = Ledger()
-    ledger.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
-    return _recorded(ledger.settled(result), recorder, setting)
+    result = verified(await launch(program, task, loaded), task)
+    history = History()
+    history.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
+    return _recorded(history.settled(result), recorder, loaded)
 
 
 # Small things -------------------------------------------------------------------------------
@@ -280,25 +237,24 @@ def _task(
     )
 
 
-def _planner(registry: Registry, planner: str | Planner) -> Planner:
-    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
-    return chosen
+def _planner(registry: Registry, planner: str | PlannerLike) -> Planner:
+    return as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
 
 
 def _equipped(planner: Planner, registry: Registry, library: str, services: Services) -> Planner:
     """The planner, told of patterns and services, and behind the library where one is wanted."""
-    if hasattr(planner, "paragraphs"):
-        planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
+    planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
     return with_library(planner, library)
 
 
-def _learn(planner: Planner, task: Task, program: Program, passed: bool) -> None:
-    """Tell a planner that learns; where it cannot, the answer must not be lost."""
-    if hasattr(planner, "learn"):
-        try:
-            planner.learn(task, program, passed)
-        except DiscipleError as error:
-            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+def _learn(planner: Planner, task: Task, program: Program, passed: bool | None) -> None:
+    """Have a planner learn what is known; where it cannot, the answer must not be lost."""
+    if passed is None:
+        return
+    try:
+        planner.learn(task, program, passed)
+    except DiscipleError as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
 
 
 def _setting(
@@ -324,7 +280,7 @@ def _setting(
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
     made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
-    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
+    return Setting(chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
 
 
 def _service(registry: Registry, given: Any) -> Any:
@@ -346,10 +302,17 @@ async def _load(registry: Registry, spec: Any) -> Follower:
     return _followers[spec]
 
 
-def _verified(result: Result, task: Task) -> Result:
-    if task.verify is None or result.text is None:
-        return result
-    return replace(result, verified=verify(task.verify, result.text))
+class _Loading:
+    """The setting with its follower, which is loaded only once there is something to run."""
+
+    def __init__(self, registry: Registry, spec: Any, setting: Setting) -> None:
+        self._registry, self._spec, self._setting = registry, spec, setting
+        self._loaded: LoadedSetting | None = None
+
+    async def __call__(self) -> LoadedSetting:
+        if self._loaded is None:
+            self._loaded = self._setting.load(await _load(self._registry, self._spec))
+        return self._loaded
 
 
 def _recorder(trace: bool | Recorder, task: Task, seed: int) -> Recorder | None:
@@ -359,10 +322,10 @@ def _recorder(trace: bool | Recorder, task: Task, seed: int) -> Recorder | None:
     return recorder
 
 
-def _recorded(result: Result, recorder: Recorder | None, setting: Setting) -> Result:
+def _recorded(result: Result, recorder: Recorder | None, setting: LoadedSetting) -> Result:
     if recorder is None:
         return result
-    recorder.about(follower=getattr(setting.follower, "name", ""))
+    recorder.about(follower=setting.follower.name)
     return replace(result, record=recorder.close(result))
 
 
