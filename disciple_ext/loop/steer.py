@@ -14,23 +14,29 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import DiscipleError, UsageError
-from ..planner.base import Plan, Planner, PlannerLike, as_planner
-from ..planner.library.planner import with_library
+from ..planner.base import Plan, Planner, PlannerLike
 from ..planner.purse import Purse
-from ..protocol.requests import Follower
-from ..records.events import AttemptStarted, Event, Observer, PlannerAnswered
+from ..records.events import AttemptStarted, Observer, PlannerAnswered
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task, Verifier
 from ..registry.plugins import Registry, load_plugins
 from ..run.launch import choose_sandbox, launch, on_the_loop, prestart
-from ..run.setting import LoadedSetting, Setting
+from ..run.setting import LoadedSetting
 from ..run.verify import check_verifier, verified
 from ..samplers.base import Sampler
-from ..sandbox.locks.policy import LEVELS
 from ..services.batching import Services
 from ..trace.record import Recorder
 from .history import History
+from .setup import (
+    Loading,
+    chosen_planner,
+    equipped,
+    limited,
+    load_follower,
+    recorder_for,
+    setting_of,
+)
 from .trial import Trial
 
 __all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
@@ -46,6 +52,7 @@ def run_program(program: Program | str, task: str | Task = "(none)", **options: 
     return _wait(arun_program(program, task, **options))
 
 
+# Long: the reference of its many arguments is its docstring.
 async def aself_steer(
     task: str | Task,
     *,
@@ -116,46 +123,65 @@ async def aself_steer(
     Every error carries the ``attempts`` that were finished before it, their ``usage`` and ``cost``,
     and as ``result`` the best of those that would not quite do.
     """
-    task = _task(task, n, timeout, max_tokens, verify)
+    task = limited(task, n, timeout, max_tokens, verify)
     if retries < 1:
         raise UsageError(f"retries must be at least 1, not {retries}")
     if task.verify is not None:
         check_verifier(task.verify)
     purse = Purse(max_cost) if isinstance(max_cost, float | int) else max_cost
     registry = registry or load_plugins()
-    recorder = _recorder(trace, task, seed)
-    setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
-    chosen = _planner(registry, planner)
+    recorder = recorder_for(trace, task, seed)
+    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
+    chosen = chosen_planner(registry, planner)
     prestart(setting)
-    load = _Loading(registry, follower, setting)
+    load = Loading(registry, follower, setting)
     trusted = chosen.trusted
     if not trusted:
         # Refuse before a program is paid for.
         await choose_sandbox(Program("", planner=chosen.name), setting)
     if chosen.needs_follower:
         chosen = chosen.bind((await load()).follower, on_the_loop)
-    chosen = _equipped(chosen, registry, library, setting.services)
-    history, number = History(purse, setting.emit), 0
+    chosen = equipped(chosen, registry, library, setting.services)
+    history = History(purse, setting.emit)
+    best = await _steer(task, chosen, load, history, retries, trusted=trusted, dry_run=dry_run)
+    return _recorded(best, recorder, await load())
+
+
+async def _steer(
+    task: Task,
+    planner: Planner,
+    load: Loading,
+    history: History,
+    retries: int,
+    *,
+    trusted: bool,
+    dry_run: bool,
+) -> Result:
+    """Algorithm 1: ask for a program, try it, and ask again with what went wrong, R times.
+
+    Raises:
+        DiscipleError: no attempt's run came to its end, or one failed for which no program is to
+            blame. It carries the attempts.
+    """
+    number, emit = 0, load.setting.emit
     while history.asked < retries:
         number += 1
-        setting.emit(AttemptStarted(number, retries + number - 1 - history.asked))
+        emit(AttemptStarted(number, retries + number - 1 - history.asked))
         begun = time.monotonic()
-        plan = await history.ask(chosen, task)
-        spent = time.monotonic() - begun
-        setting.emit(PlannerAnswered(number, plan.program.source, spent, plan.cost))
+        plan = await history.ask(planner, task)
+        emit(PlannerAnswered(number, plan.program.source, time.monotonic() - begun, plan.cost))
         # A library's programs are a model's, too.
-        by_model = not trusted or not plan.asked
-        trial = Trial(number, plan, by_model=by_model, listens=chosen.listens)
+        trial = Trial(number, plan, by_model=not trusted or not plan.asked, listens=planner.listens)
         outcome = await trial.run(task, load, dry_run=dry_run)
         history.add(trial, outcome)
-        _learn(chosen, task, plan.program, outcome.passed)
-        if outcome.accepted or outcome.final or not outcome.retry:
+        _learn(planner, task, plan.program, outcome.passed)
+        if outcome.accepted or not outcome.retry:
             break
     if outcome.error is not None and (outcome.final or history.best is None):
         history.close(outcome.error)
         raise outcome.error
     assert history.best is not None
-    return _recorded(history.settled(history.best), recorder, await load())
+    return history.settled(history.best)
 
 
 async def aplan(
@@ -170,10 +196,10 @@ async def aplan(
     """Ask for the program of a task, and do not run it; arguments as for :func:`aself_steer`."""
     task = Task(task) if isinstance(task, str) else task
     registry = registry or load_plugins()
-    chosen = _planner(registry, planner)
+    chosen = chosen_planner(registry, planner)
     if chosen.needs_follower:
-        chosen = chosen.bind(await _load(registry, follower), on_the_loop)
-    chosen = _equipped(chosen, registry, "off", Services())
+        chosen = chosen.bind(await load_follower(registry, follower), on_the_loop)
+    chosen = equipped(chosen, registry, "off", Services())
     return await History(max_cost, on_event).ask(chosen, task)
 
 
@@ -195,56 +221,22 @@ async def arun_program(
     registry: Registry | None = None,
 ) -> Result:
     """Run a given program on ``task``; arguments and errors as for :func:`aself_steer`."""
-    task = _task(task, n, timeout, max_tokens, verify)
+    task = limited(task, n, timeout, max_tokens, verify)
     if isinstance(program, str):
         program = Program(program)
     registry = registry or load_plugins()
-    recorder = _recorder(trace, task, seed)
+    recorder = recorder_for(trace, task, seed)
     if recorder is not None:
         recorder.about(program=program.source)
-    setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
+    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
     prestart(setting)
     await choose_sandbox(program, setting)
-    loaded = setting.load(await _load(registry, follower))
+    loaded = setting.load(await load_follower(registry, follower))
     begun = time.monotonic()
     result = verified(await launch(program, task, loaded), task)
     history = History()
     history.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
     return _recorded(history.settled(result), recorder, loaded)
-
-
-# Small things -------------------------------------------------------------------------------
-
-
-def _task(
-    task: str | Task,
-    n: int | None,
-    timeout: float | None,
-    max_tokens: int | None,
-    verify: Verifier | None,
-) -> Task:
-    task = Task(task) if isinstance(task, str) else task
-    limits = task.limits
-    if timeout is not None:
-        limits = replace(limits, timeout=timeout)
-    if max_tokens is not None:
-        limits = replace(limits, max_tokens=max_tokens)
-    return replace(
-        task,
-        n=n if n is not None else task.n,
-        limits=limits,
-        verify=verify if verify is not None else task.verify,
-    )
-
-
-def _planner(registry: Registry, planner: str | PlannerLike) -> Planner:
-    return as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
-
-
-def _equipped(planner: Planner, registry: Registry, library: str, services: Services) -> Planner:
-    """The planner, told of patterns and services, and behind the library where one is wanted."""
-    planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
-    return with_library(planner, library)
 
 
 def _learn(planner: Planner, task: Task, program: Program, passed: bool | None) -> None:
@@ -255,71 +247,6 @@ def _learn(planner: Planner, task: Task, program: Program, passed: bool | None) 
         planner.learn(task, program, passed)
     except DiscipleError as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
-
-
-def _setting(
-    registry: Registry,
-    sampler: str | Sampler,
-    seed: int,
-    sandbox: str | None,
-    on_event: Observer | None,
-    services: Mapping[str, Any] | None,
-    recorder: Recorder | None,
-) -> Setting:
-    chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
-    if sandbox is not None and sandbox not in LEVELS:
-        raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
-
-    def observe(event: Event) -> None:
-        registry.manager.hook.observe(event=event)
-
-    observers: list[Observer] = []
-    if registry.manager.hook.observe.get_hookimpls():
-        observers.append(observe)
-    observers += (o for o in (on_event, recorder) if o is not None)
-    plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
-    patterns = registry.patterns()
-    made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
-    return Setting(chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
-
-
-def _service(registry: Registry, given: Any) -> Any:
-    return registry.make("services", given) if isinstance(given, str) else given
-
-
-_followers: dict[str, Follower] = {}
-
-
-async def _load(registry: Registry, spec: Any) -> Follower:
-    """The follower of a spec; one that was loaded by name stays loaded for the next call."""
-    from ..follower import from_loaded
-
-    if not isinstance(spec, str):
-        return from_loaded(spec)
-    if spec not in _followers:
-        _followers.clear()  # one model at a time: they are large
-        _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
-    return _followers[spec]
-
-
-class _Loading:
-    """The setting with its follower, which is loaded only once there is something to run."""
-
-    def __init__(self, registry: Registry, spec: Any, setting: Setting) -> None:
-        self._registry, self._spec, self._setting = registry, spec, setting
-        self._loaded: LoadedSetting | None = None
-
-    async def __call__(self) -> LoadedSetting:
-        if self._loaded is None:
-            self._loaded = self._setting.load(await _load(self._registry, self._spec))
-        return self._loaded
-
-
-def _recorder(trace: bool | Recorder, task: Task, seed: int) -> Recorder | None:
-    recorder = Recorder() if trace is True else trace or None
-    if recorder is not None:
-        recorder.about(task=task.instruction, seed=seed)
-    return recorder
 
 
 def _recorded(result: Result, recorder: Recorder | None, setting: LoadedSetting) -> Result:

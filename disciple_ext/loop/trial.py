@@ -111,9 +111,11 @@ class Trial:
             result = await launch(program, task, self._own(setting))
             result = verified(result, task)
         except DiscipleError as error:
-            # The same program would take the same time again.
-            hopeless = isinstance(error, LimitExceeded) and not self._mendable
-            return Outcome(self._seconds(), result, error=error, retry=not hopeless)
+            # Without another program, a limit would be reached again.
+            retry = isinstance(error, ProgramError) or (
+                isinstance(error, LimitExceeded) and self._mendable
+            )
+            return Outcome(self._seconds(), result, error=error, retry=retry)
         result, why = replace(result, seed=setting.seed), ""
         if self._mendable or result.verified is False:
             why = judge(result, program.source, self._findings)
