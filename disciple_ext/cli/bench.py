@@ -68,6 +68,7 @@ def sandbox(
     answer(table(rows))
 
 
+# Long: each option is a parameter.
 @app.command("engine", epilog=examples(*ENGINE_EXAMPLES))
 def engine(
     out: Annotated[

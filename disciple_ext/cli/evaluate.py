@@ -56,6 +56,7 @@ def names(text: str, option: str) -> list[str]:
     return found
 
 
+# Long: each option is a parameter.
 def suite(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..planner.base import Planner
 
 __all__ = [
     "Examples",
@@ -72,12 +75,13 @@ def make_planner(
     record: str | None = None,
     prices: str | None = None,
     examples: str | None = None,
-) -> Any:
+) -> Planner:
     """The planner of a spec, with the options that were given.
 
     Raises:
         UsageError: there is no such planner, or it has no use for an option.
     """
+    from ..planner.base import as_planner
     from ..registry.plugins import load_plugins  # loads torch, through LLaMPPL
 
     options: dict[str, Any] = {"cache": False} if no_cache else {}
@@ -85,13 +89,13 @@ def make_planner(
         options["record"] = os.path.expanduser(record)
     if prices is not None:
         options["prices"] = os.path.expanduser(prices)
-    planner = load_plugins().make("planners", spec, **options)
+    planner = as_planner(load_plugins().make("planners", spec, **options))
     if examples is not None:
         from ..planner.chat.planner import EXAMPLES
 
         if examples not in EXAMPLES:
             raise UsageError(f"there are no examples {examples!r}; choose: {', '.join(EXAMPLES)}")
-        if not hasattr(planner, "examples"):
+        if planner.examples is None:
             raise UsageError(f"the planner {spec!r} has no use for --examples")
         planner.examples = examples
     return planner

@@ -22,7 +22,7 @@ from ..records.program import Program
 from ..records.task import Task
 from ..registry.plugins import Registry, load_plugins
 from ..run import loader
-from ..run.execution import make_particle
+from ..run.particles import make_particle
 from ..samplers.smc import SMCSampler
 from .follower import FollowerPotential
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DiscipleError, LimitExceeded, PluginError, UsageError
-from ..planner.base import Planner
+from ..planner.base import PlannerLike, as_planner
 from ..planner.purse import Purse
 from ..registry.plugins import load_plugins
 from .concurrency import each
@@ -65,7 +65,7 @@ def evaluate(
     timeout: float | None = None,
     resume: bool = False,
     follower: Any = "embedded",
-    planner: str | Planner = "expert",
+    planner: str | PlannerLike = "expert",
     max_cost: float | None = None,
     concurrency: int = 1,
     equal_tokens: bool = False,
@@ -126,9 +126,9 @@ def evaluate(
     everything = suite.instances(data)
     earlier = _earlier(out, resume)
     done = {(row.id, row.method) for row in earlier}
-    writer: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
+    writer = as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
     asking = [spec for spec, way in ways.items() if asks_planner(way)]
-    if asking and not hasattr(writer, "bind"):
+    if asking and not writer.needs_follower:
         chat_of(writer)
     if equal_tokens and (concurrency > 1 or shard):
         raise UsageError(
@@ -153,7 +153,7 @@ def evaluate(
         "seed": seed,
         "timeout": timeout if timeout is not None else {k: b.timeout for k, b in budgets.items()},
         "planner": writer.name,
-        "examples": getattr(writer, "examples", None),
+        "examples": writer.examples,
         "follower": getattr(follower, "name", type(follower).__name__),
         "weights": weights_hash(follower),
         "model": asdict(size_of(follower)),

@@ -13,27 +13,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from ..errors import DiscipleError, LimitExceeded, ProgramError, UsageError
-from ..planner.base import Plan, Planner
-from ..planner.feedback import Diary, judge
-from ..planner.library.planner import with_library
+from ..errors import DiscipleError, UsageError
+from ..planner.base import Plan, Planner, PlannerLike
 from ..planner.purse import Purse
-from ..protocol.requests import Follower
-from ..records.events import AttemptStarted, Event, Observer, PlannerAnswered
+from ..records.events import AttemptStarted, Observer, PlannerAnswered
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task, Verifier
 from ..registry.plugins import Registry, load_plugins
-from ..run.execution import Setting
-from ..run.launch import choose_level, launch, on_the_loop, prestart
-from ..run.rehearsal import inspect_source, rehearse
-from ..run.verify import check_verifier, verify
+from ..run.launch import choose_sandbox, launch, on_the_loop, prestart
+from ..run.setting import LoadedSetting
+from ..run.verify import check_verifier, verified
 from ..samplers.base import Sampler
-from ..sandbox.locks.policy import LEVELS
 from ..services.batching import Services
 from ..trace.record import Recorder
-from .attempts import Attempts
-from .ledger import Ledger
+from .history import History
+from .setup import (
+    Loading,
+    chosen_planner,
+    equipped,
+    limited,
+    load_follower,
+    recorder_for,
+    setting_of,
+)
+from .trial import Trial
 
 __all__ = ["aplan", "arun_program", "aself_steer", "run_program", "self_steer"]
 
@@ -48,10 +52,11 @@ def run_program(program: Program | str, task: str | Task = "(none)", **options: 
     return _wait(arun_program(program, task, **options))
 
 
+# Long: the reference of its many arguments is its docstring.
 async def aself_steer(
     task: str | Task,
     *,
-    planner: str | Planner = "expert",
+    planner: str | PlannerLike = "expert",
     follower: Any = "embedded",
     sampler: str | Sampler = "smc",
     n: int | None = None,
@@ -118,93 +123,71 @@ async def aself_steer(
     Every error carries the ``attempts`` that were finished before it, their ``usage`` and ``cost``,
     and as ``result`` the best of those that would not quite do.
     """
-    task = _task(task, n, timeout, max_tokens, verify)
+    task = limited(task, n, timeout, max_tokens, verify)
     if retries < 1:
         raise UsageError(f"retries must be at least 1, not {retries}")
     if task.verify is not None:
         check_verifier(task.verify)
-    ledger = Ledger(max_cost)
+    purse = Purse(max_cost) if isinstance(max_cost, float | int) else max_cost
     registry = registry or load_plugins()
-    recorder = _recorder(trace, task, seed)
-    setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
-    chosen = _planner(registry, planner)
+    recorder = recorder_for(trace, task, seed)
+    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
+    chosen = chosen_planner(registry, planner)
     prestart(setting)
-    foreign = getattr(chosen, "trusted", None) is False
-    if foreign:
+    load = Loading(registry, follower, setting)
+    trusted = chosen.trusted
+    if not trusted:
         # Refuse before a program is paid for.
-        await choose_level(Program("", planner=chosen.name), setting)
-    if hasattr(chosen, "bind"):  # it plans with the follower, so that is needed first
-        setting = replace(setting, follower=await _load(registry, follower))
-        chosen = chosen.bind(setting.follower, on_the_loop)
-    chosen = _equipped(chosen, registry, library, setting.services)
-    listens = chosen.name != "expert"
-    done = Attempts(ledger, setting.emit)
-    planning = rehearsing = 0.0
-    attempt = asked = 0
-    while asked < retries:
-        attempt += 1
-        setting.emit(AttemptStarted(attempt, retries + attempt - 1 - asked))
+        await choose_sandbox(Program("", planner=chosen.name), setting)
+    if chosen.needs_follower:
+        chosen = chosen.bind((await load()).follower, on_the_loop)
+    chosen = equipped(chosen, registry, library, setting.services)
+    history = History(purse, setting.emit)
+    best = await _steer(task, chosen, load, history, retries, trusted=trusted, dry_run=dry_run)
+    return _recorded(best, recorder, await load())
+
+
+async def _steer(
+    task: Task,
+    planner: Planner,
+    load: Loading,
+    history: History,
+    retries: int,
+    *,
+    trusted: bool,
+    dry_run: bool,
+) -> Result:
+    """Algorithm 1: ask for a program, try it, and ask again with what went wrong, R times.
+
+    Raises:
+        DiscipleError: no attempt's run came to its end, or one failed for which no program is to
+            blame. It carries the attempts.
+    """
+    number, emit = 0, load.setting.emit
+    while history.asked < retries:
+        number += 1
+        emit(AttemptStarted(number, retries + number - 1 - history.asked))
         begun = time.monotonic()
-        plan = await ledger.ask(chosen, task, tuple(done.feedback), setting.emit)
-        asked += plan.asked
-        program, spent = plan.program, time.monotonic() - begun
-        planning += spent
-        setting.emit(PlannerAnswered(attempt, program.source, spent, plan.cost))
-        diary = Diary(program.source)
-        suspected: tuple[str, ...] = ()
-        warned: tuple[str, ...] = ()
-        begun = time.monotonic()
-        try:
-            stranger = foreign or not plan.asked  # a library's programs are a model's, too
-            if stranger:
-                suspected = warned = inspect_source(program)
-            if setting.follower is None:  # loaded only once there is something to run
-                setting = replace(setting, follower=await _load(registry, follower))
-            begun = time.monotonic()
-            if stranger and dry_run:
-                warned += await rehearse(program, task, setting)
-                rehearsing += time.monotonic() - begun
-                begun = time.monotonic()
-            # Another attempt with the same program must not repeat the same draws.
-            tried = replace(setting, seed=setting.seed + 1_000_003 * (attempt - 1))
-            if listens or stranger:
-                tried = replace(tried, observers=(*setting.observers, diary))
-            result = await launch(program, task, tried)
-            ledger.result = ledger.result or ledger.settled(result)  # the verifier may fail
-            result = _verified(result, task)
-        except DiscipleError as error:
-            mendable = isinstance(error, ProgramError | LimitExceeded)
-            # Who does not listen writes the same again, and that takes the same time again.
-            hopeless = isinstance(error, LimitExceeded) and not (listens or stranger)
-            done.failed(attempt, plan, error, time.monotonic() - begun, diary, warned)
-            if isinstance(error, ProgramError):  # a limit may be the machine's fault
-                _learn(chosen, task, program, False)
-            if not mendable or (done.best is None and (hopeless or asked == retries)):
-                ledger.close(error)
-                raise
-            if hopeless:
-                break
-            continue
-        timings = {"planning": round(planning, 3), **result.timings}
-        if rehearsing:
-            timings["dry_run"] = round(rehearsing, 3)
-        result = replace(result, seed=seed, timings=timings)
-        why = ""
-        # The expert does not listen: it would write the same again.
-        if listens or stranger or result.verified is False:
-            why = judge(result, program.source, suspected)
-        seconds = time.monotonic() - begun
-        done.finished(attempt, plan, result, why, seconds, diary, warned)
-        _learn(chosen, task, program, not why and bool(result.check or result.verified))
-        if not why:
+        plan = await history.ask(planner, task)
+        emit(PlannerAnswered(number, plan.program.source, time.monotonic() - begun, plan.cost))
+        # A library's programs are a model's, too.
+        trial = Trial(number, plan, by_model=not trusted or not plan.asked, listens=planner.listens)
+        outcome = await trial.run(task, load, dry_run=dry_run)
+        history.add(trial, outcome)
+        _learn(planner, task, plan.program, outcome.passed)
+        if outcome.accepted or not outcome.retry:
             break
-    return _recorded(done.outcome(), recorder, setting)
+    if outcome.error is not None and (outcome.final or history.best is None):
+        history.close(outcome.error)
+        raise outcome.error
+    assert history.best is not None
+    return history.settled(history.best)
 
 
 async def aplan(
     task: str | Task,
     *,
-    planner: str | Planner = "expert",
+    planner: str | PlannerLike = "expert",
     follower: Any = "embedded",
     max_cost: float | None = None,
     on_event: Observer | None = None,
@@ -213,11 +196,11 @@ async def aplan(
     """Ask for the program of a task, and do not run it; arguments as for :func:`aself_steer`."""
     task = Task(task) if isinstance(task, str) else task
     registry = registry or load_plugins()
-    chosen = _planner(registry, planner)
-    if hasattr(chosen, "bind"):
-        chosen = chosen.bind(await _load(registry, follower), on_the_loop)
-    chosen = _equipped(chosen, registry, "off", Services())
-    return await Ledger(max_cost).ask(chosen, task, (), on_event or (lambda event: None))
+    chosen = chosen_planner(registry, planner)
+    if chosen.needs_follower:
+        chosen = chosen.bind(await load_follower(registry, follower), on_the_loop)
+    chosen = equipped(chosen, registry, "off", Services())
+    return await History(max_cost, on_event).ask(chosen, task)
 
 
 async def arun_program(
@@ -238,131 +221,38 @@ async def arun_program(
     registry: Registry | None = None,
 ) -> Result:
     """Run a given program on ``task``; arguments and errors as for :func:`aself_steer`."""
-    task = _task(task, n, timeout, max_tokens, verify)
+    task = limited(task, n, timeout, max_tokens, verify)
     if isinstance(program, str):
         program = Program(program)
     registry = registry or load_plugins()
-    recorder = _recorder(trace, task, seed)
+    recorder = recorder_for(trace, task, seed)
     if recorder is not None:
         recorder.about(program=program.source)
-    setting = _setting(registry, sampler, seed, sandbox, on_event, services, recorder)
+    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
     prestart(setting)
-    await choose_level(program, setting)
-    setting = replace(setting, follower=await _load(registry, follower))
+    await choose_sandbox(program, setting)
+    loaded = setting.load(await load_follower(registry, follower))
     begun = time.monotonic()
-    result = _verified(await launch(program, task, setting), task)
-    ledger = Ledger()
-    ledger.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
-    return _recorded(ledger.settled(result), recorder, setting)
+    result = verified(await launch(program, task, loaded), task)
+    history = History()
+    history.tried(Plan(program, cost=0.0), time.monotonic() - begun, result=result)
+    return _recorded(history.settled(result), recorder, loaded)
 
 
-# Small things -------------------------------------------------------------------------------
+def _learn(planner: Planner, task: Task, program: Program, passed: bool | None) -> None:
+    """Have a planner learn what is known; where it cannot, the answer must not be lost."""
+    if passed is None:
+        return
+    try:
+        planner.learn(task, program, passed)
+    except DiscipleError as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
 
 
-def _task(
-    task: str | Task,
-    n: int | None,
-    timeout: float | None,
-    max_tokens: int | None,
-    verify: Verifier | None,
-) -> Task:
-    task = Task(task) if isinstance(task, str) else task
-    limits = task.limits
-    if timeout is not None:
-        limits = replace(limits, timeout=timeout)
-    if max_tokens is not None:
-        limits = replace(limits, max_tokens=max_tokens)
-    return replace(
-        task,
-        n=n if n is not None else task.n,
-        limits=limits,
-        verify=verify if verify is not None else task.verify,
-    )
-
-
-def _planner(registry: Registry, planner: str | Planner) -> Planner:
-    chosen: Planner = registry.make("planners", planner) if isinstance(planner, str) else planner
-    return chosen
-
-
-def _equipped(planner: Planner, registry: Registry, library: str, services: Services) -> Planner:
-    """The planner, told of patterns and services, and behind the library where one is wanted."""
-    if hasattr(planner, "paragraphs"):
-        planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
-    return with_library(planner, library)
-
-
-def _learn(planner: Planner, task: Task, program: Program, passed: bool) -> None:
-    """Tell a planner that learns; where it cannot, the answer must not be lost."""
-    if hasattr(planner, "learn"):
-        try:
-            planner.learn(task, program, passed)
-        except DiscipleError as error:
-            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
-
-
-def _setting(
-    registry: Registry,
-    sampler: str | Sampler,
-    seed: int,
-    sandbox: str | None,
-    on_event: Observer | None,
-    services: Mapping[str, Any] | None,
-    recorder: Recorder | None,
-) -> Setting:
-    chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
-    if sandbox is not None and sandbox not in LEVELS:
-        raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
-
-    def observe(event: Event) -> None:
-        registry.manager.hook.observe(event=event)
-
-    observers: list[Observer] = []
-    if registry.manager.hook.observe.get_hookimpls():
-        observers.append(observe)
-    observers += (o for o in (on_event, recorder) if o is not None)
-    plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
-    patterns = registry.patterns()
-    made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
-    return Setting(None, chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
-
-
-def _service(registry: Registry, given: Any) -> Any:
-    return registry.make("services", given) if isinstance(given, str) else given
-
-
-_followers: dict[str, Follower] = {}
-
-
-async def _load(registry: Registry, spec: Any) -> Follower:
-    """The follower of a spec; one that was loaded by name stays loaded for the next call."""
-    from ..follower import from_loaded
-
-    if not isinstance(spec, str):
-        return from_loaded(spec)
-    if spec not in _followers:
-        _followers.clear()  # one model at a time: they are large
-        _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
-    return _followers[spec]
-
-
-def _verified(result: Result, task: Task) -> Result:
-    if task.verify is None or result.text is None:
-        return result
-    return replace(result, verified=verify(task.verify, result.text))
-
-
-def _recorder(trace: bool | Recorder, task: Task, seed: int) -> Recorder | None:
-    recorder = Recorder() if trace is True else trace or None
-    if recorder is not None:
-        recorder.about(task=task.instruction, seed=seed)
-    return recorder
-
-
-def _recorded(result: Result, recorder: Recorder | None, setting: Setting) -> Result:
+def _recorded(result: Result, recorder: Recorder | None, setting: LoadedSetting) -> Result:
     if recorder is None:
         return result
-    recorder.about(follower=getattr(setting.follower, "name", ""))
+    recorder.about(follower=setting.follower.name)
     return replace(result, record=recorder.close(result))
 
 

@@ -1,6 +1,6 @@
 """What a run showed, for whoever has to correct its program.
 
-A :class:`Diary` listens to a run and keeps little: how the particles ended and where, at which
+A :class:`Diagnosis` listens to a run and keeps little: how the particles ended and where, at which
 step the weights collapsed and why, and the latest texts. :func:`judge` says what is wrong with a
 run that went to its end. All of it is the program's claim, as events are.
 """
@@ -24,7 +24,7 @@ from ..records.events import (
 )
 from ..records.result import Particle, Result
 
-__all__ = ["Diary", "judge", "outputs"]
+__all__ = ["Diagnosis", "judge", "outputs"]
 
 _MOST = 6
 """Ways to end that are told apart; a program chooses its reasons, and could make them many."""
@@ -70,8 +70,8 @@ class _Fall:
         return self.after / max(self.before, 1e-9)
 
 
-class Diary:
-    """An observer that keeps what a diagnosis needs, in memory bounded by the particles.
+class Diagnosis:
+    """An observer that keeps what went wrong in a run, in memory bounded by the particles.
 
     Attributes:
         began: whether the run began.
@@ -133,11 +133,15 @@ class Diary:
 
     # What it comes to -----------------------------------------------------------------------
 
-    def ends(self) -> tuple[str, ...]:
-        """How particles ended too early, one sentence for each way, the most frequent first."""
+    def ends(self, finish_reason: str | None = None) -> tuple[str, ...]:
+        """How particles ended too early, one sentence for each way, the most frequent first.
+
+        Args:
+            finish_reason: only the ends of this kind.
+        """
         told = []
         for end in sorted(self._ends.values(), key=lambda e: -e.count):
-            if end.finish_reason == "ended":
+            if end.finish_reason == "ended" or finish_reason not in (None, end.finish_reason):
                 continue
             where = f" in line {end.line}" if end.line is not None else ""
             fix = _ADVICE.get(end.finish_reason, "")

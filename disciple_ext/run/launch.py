@@ -1,4 +1,4 @@
-"""Where a program runs: the sandbox level, the worker or this process, and the deadline."""
+"""Where a program runs: in this process or in a locked worker, at the level that it gets."""
 
 from __future__ import annotations
 
@@ -15,50 +15,114 @@ from ..model.stops import program_line
 from ..protocol.requests import Follower
 from ..records.program import Program
 from ..records.result import Result
-from ..records.task import Task
+from ..records.task import Limits, Task
 from ..sandbox.locks.policy import LEVELS
 from . import inprocess, loader
-from .execution import Setting, describe_sampler, execute
+from .execution import Metered, execute
+from .job import Job, describe_sampler
+from .particles import run_particles
+from .sandbox import Ran, Sandbox
+from .setting import LoadedSetting, Setting
 
 if TYPE_CHECKING:
     from ..sandbox.host.host import Witness
 
-__all__ = ["choose_level", "launch", "make_ready", "on_the_loop", "prestart"]
+__all__ = ["InProcess", "InWorker", "choose_sandbox", "launch", "on_the_loop", "prestart"]
 
 T = TypeVar("T")
 
 
-async def launch(program: Program, task: Task, setting: Setting) -> Result:
-    """Run a program once, at the level that it gets.
+async def launch(program: Program, task: Task, setting: LoadedSetting) -> Result:
+    """Run a program once, in the sandbox that it gets.
 
     Raises:
-        SandboxUnavailable: see :func:`choose_level`.
+        SandboxUnavailable: see :func:`choose_sandbox`.
         LimitExceeded: a limit ended the run before any particle ended.
         DiscipleError: whatever else :func:`~disciple_ext.run.execution.execute` raises.
     """
-    level = await choose_level(program, setting)
-    assert setting.follower is not None
+    sandbox = await choose_sandbox(program, setting)
     served = setting.services.serve(setting.follower)
     setting = replace(setting, follower=cast(Follower, served))
     deadline = time.monotonic() + task.limits.timeout
-    work = execute(program, task, setting, level, deadline)
-    if level != "none":
+    work = execute(program, task, setting, sandbox, deadline)
+    return await sandbox.supervise(work, setting, task.limits, deadline)
+
+
+class InProcess:
+    """This process: the level ``none``, which is no security boundary."""
+
+    async def make_ready(self, setting: LoadedSetting) -> None:
+        """There is nothing to prepare."""
+
+    async def supervise(
+        self, work: Coroutine[Any, Any, T], setting: LoadedSetting, limits: Limits, deadline: float
+    ) -> T:
+        """See :meth:`Sandbox.supervise`: a watchdog holds the program to its deadline."""
+        follower = setting.follower
+        future = inprocess.start(work, deadline, lambda: getattr(follower, "computing", False))
+        left = deadline + inprocess.PATIENCE - time.monotonic()
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), left)
+        except inprocess.Deadline as deadline_passed:
+            line = loader.line_of(deadline_passed)
+            raise LimitExceeded.timeout(limits.timeout, line) from None
+        except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
+            busy = inprocess.where()
+            line = program_line(busy) if busy is not None else None
+            inprocess.abandon()
+            raise LimitExceeded.timeout(limits.timeout, line) from None
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+
+    async def run(self, job: Job, setting: LoadedSetting) -> Ran:
+        """See :meth:`Sandbox.run`."""
+        metered = Metered(setting.follower)
+        particles, log_evidence = await run_particles(
+            job, cast(Follower, metered), setting.sampler, setting.patterns, setting.observers
+        )
+        return Ran(particles, log_evidence, metered.tokens, {"witnessed": "none"})
+
+
+class InWorker:
+    """A process of its own, behind the locks of a level.
+
+    Args:
+        level: one that this machine has.
+    """
+
+    def __init__(self, level: str) -> None:
+        self._level = level
+
+    async def make_ready(self, setting: LoadedSetting) -> None:
+        """Have the sandbox know the follower's vocabulary."""
+        from ..sandbox.host import host
+
+        sampler = describe_sampler(setting.sampler)
+        vocabulary = setting.follower.vocabulary
+        await on_the_loop(host.make_ready(sampler, vocabulary, setting.plugins, self._level))
+
+    async def supervise(
+        self, work: Coroutine[Any, Any, T], setting: LoadedSetting, limits: Limits, deadline: float
+    ) -> T:
+        """See :meth:`Sandbox.supervise`: the zygote keeps the deadline."""
         return await on_the_loop(work)
-    future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
-    left = deadline + inprocess.PATIENCE - time.monotonic()
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), left)
-    except inprocess.Deadline as deadline_passed:
-        line = loader.line_of(deadline_passed)
-        raise LimitExceeded.timeout(task.limits.timeout, line) from None
-    except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
-        busy = inprocess.where()
-        line = program_line(busy) if busy is not None else None
-        inprocess.abandon()
-        raise LimitExceeded.timeout(task.limits.timeout, line) from None
-    except asyncio.CancelledError:
-        future.cancel()
-        raise
+
+    async def run(self, job: Job, setting: LoadedSetting) -> Ran:
+        """See :meth:`Sandbox.run`."""
+        from ..sandbox.host import host
+
+        done = await host.run(
+            job.to_dict(),
+            describe_sampler(setting.sampler),
+            follower=setting.follower,
+            plugins=setting.plugins,
+            level=self._level,
+            emit=setting.emit if setting.observers else None,
+            detailed=any(getattr(o, "detail", False) for o in setting.observers),
+        )
+        timings = {"ready": round(done.ready, 4)}
+        return Ran(done.particles, done.log_evidence, done.tokens, done.sandbox, timings)
 
 
 async def on_the_loop(work: Coroutine[Any, Any, T]) -> T:
@@ -78,34 +142,18 @@ async def _witness(setting: Setting) -> Witness:
     return await host.witness(setting.plugins, (describe_sampler(setting.sampler)["module"],))
 
 
-async def make_ready(program: Program, setting: Setting) -> None:
-    """Have the sandbox know the follower's vocabulary, so that the next run begins at once.
-
-    Raises:
-        SandboxUnavailable: see :func:`choose_level`.
-    """
-    level = await choose_level(program, setting)
-    if level != "none":
-        from ..sandbox.host import host
-
-        assert setting.follower is not None
-        sampler = describe_sampler(setting.sampler)
-        vocabulary = setting.follower.vocabulary
-        await on_the_loop(host.make_ready(sampler, vocabulary, setting.plugins, level))
-
-
-async def choose_level(program: Program, setting: Setting) -> str:
-    """The level at which a program will run.
+async def choose_sandbox(program: Program, setting: Setting) -> Sandbox:
+    """Where a program will run.
 
     Raises:
         SandboxUnavailable: this machine cannot give the level asked for, or nothing was asked for,
             the program is not ours, and the machine has not got the strongest.
     """
     if setting.sandbox == "none":
-        return "none"
+        return InProcess()
     if not hasattr(os, "fork"):
         if setting.sandbox is None and program.trusted:
-            return "none"
+            return InProcess()
         raise SandboxUnavailable(
             f"{sys.platform} has no sandbox; read the program, and run it with --sandbox none "
             "(sandbox='none') if you trust it, or run it on Linux"
@@ -114,9 +162,9 @@ async def choose_level(program: Program, setting: Setting) -> str:
     wanted = setting.sandbox or next(iter(LEVELS))
     missing = seen.missing(wanted)
     if not missing:
-        return wanted
+        return InWorker(wanted)
     if setting.sandbox is None and program.trusted:
-        return seen.level
+        return InWorker(seen.level)
     weaker = [level for level in LEVELS if level != "none" and not seen.missing(level)]
     raise SandboxUnavailable(
         f"the sandbox level {wanted!r} is not to be had here: {missing}. "

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from ..errors import DiscipleError, LimitExceeded, ProgramCrashed, ProgramError, ProgramRejected
 from ..follower.random import RandomFollower
-from ..planner.feedback import Diary
+from ..planner.feedback import Diagnosis
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task
 from ..samplers.importance import ImportanceSampler
 from ..sandbox.check.check import check
-from .execution import Setting
-from .launch import launch, make_ready
+from .launch import choose_sandbox, launch
+from .setting import LoadedSetting
 
 __all__ = ["inspect_source", "rehearse"]
 
@@ -48,13 +48,13 @@ def inspect_source(program: Program) -> tuple[str, ...]:
     return tuple(str(finding) for finding in found)
 
 
-async def rehearse(program: Program, task: Task, setting: Setting) -> tuple[str, ...]:
+async def rehearse(program: Program, task: Task, setting: LoadedSetting) -> tuple[str, ...]:
     """Run a program for a moment with a random model.
 
     Args:
         program: the program.
         task: the task, whose own limits hold where they are lower.
-        setting: the setting of the run to come; its follower is loaded, and not asked.
+        setting: the setting of the run to come; its follower is not asked.
 
     Returns:
         Warnings, one sentence each.
@@ -63,33 +63,32 @@ async def rehearse(program: Program, task: Task, setting: Setting) -> tuple[str,
         ProgramError: the program failed in a way that does not depend on the text.
         LimitExceeded: the program computes without awaiting anything.
     """
-    assert setting.follower is not None
     limits = task.limits
     short = replace(
         limits,
         timeout=min(_SECONDS, limits.timeout),
         max_steps=min(_STEPS, limits.max_steps),
     )
-    diary = Diary(program.source)
+    diagnosis = Diagnosis(program.source)
     ours = type(setting.sampler).__module__.startswith("disciple_ext.samplers.")
     dry = replace(
         setting,
         follower=RandomFollower(setting.follower, setting.seed),
         # Each particle is for itself, so that none hides another's end.
         sampler=ImportanceSampler() if ours else setting.sampler,
-        observers=(diary,),
+        observers=(diagnosis,),
         services=setting.services.rehearsing(),
     )
     try:
-        await make_ready(program, dry)
+        await (await choose_sandbox(program, dry)).make_ready(dry)
         dry_task = replace(task, n=min(_PARTICLES, task.n), limits=short, verify=None)
         result = await launch(program, dry_task, dry)
     except DiscipleError as error:
         if _sure(error):
             error.args = (f"in a dry run with a random model, {error}",)
             raise
-        return _warnings(diary, error)
-    return _warnings(diary, None, result)
+        return _warnings(diagnosis, error)
+    return _warnings(diagnosis, None, result)
 
 
 def _sure(error: DiscipleError) -> bool:
@@ -108,12 +107,12 @@ def _sure(error: DiscipleError) -> bool:
 
 
 def _warnings(
-    diary: Diary, error: DiscipleError | None, result: Result | None = None
+    diagnosis: Diagnosis, error: DiscipleError | None, result: Result | None = None
 ) -> tuple[str, ...]:
     told = []
-    if isinstance(error, ProgramError) and not diary.over:
+    if isinstance(error, ProgramError) and not diagnosis.over:
         told.append(str(error))
-    told += [sentence for sentence in diary.ends() if "impossible_mask" in sentence]
+    told += diagnosis.ends("impossible_mask")
     if result is not None and all(p.check is False for p in result.particles if p.weight > 0):
         told.append("check rejected every text")
     return tuple(f"dry run with a random model (perhaps a false alarm): {t}" for t in told)

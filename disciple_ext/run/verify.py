@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 from ..errors import UsageError
-from ..records.task import Verifier
+from ..records.result import Result
+from ..records.task import Task, Verifier
 
-__all__ = ["check_verifier", "verify"]
+__all__ = ["check_verifier", "verified", "verify"]
 
 _SECONDS = 60.0
 
@@ -23,6 +25,17 @@ def check_verifier(verifier: Verifier) -> None:
         return
     if not verifier or shutil.which(verifier[0]) is None:
         raise UsageError(f"the verifier {list(verifier)!r} cannot be run: there is no such command")
+
+
+def verified(result: Result, task: Task) -> Result:
+    """The result with the verdict of the task's verifier, if there is one.
+
+    Raises:
+        UsageError: the verifier failed.
+    """
+    if task.verify is None or result.text is None:
+        return result
+    return replace(result, verified=verify(task.verify, result.text))
 
 
 def verify(verifier: Verifier, text: str) -> bool:

@@ -79,8 +79,9 @@ def prepare(order: dict[str, Any]) -> _State:
     from ..model import words  # noqa: F401
     from ..registry.plugins import load_plugins
     from . import (
-        execution,  # noqa: F401
+        job,  # noqa: F401
         loader,  # noqa: F401
+        particles,  # noqa: F401
     )
 
     with warnings.catch_warnings(record=True) as said:
@@ -192,7 +193,8 @@ class _NoImports:
 
 
 async def _run(job: dict[str, Any], state: _State, link: Any) -> bytes:
-    from .execution import Job, make_sampler, run_particles
+    from .job import Job, make_sampler
+    from .particles import run_particles
 
     # What is told of each particle grows with its text: it must not use up what a run may send.
     observe = _Observer(link, EventWriter(job["limits"]["output"] * 2**20 // 4), job["detailed"])

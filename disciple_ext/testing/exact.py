@@ -17,7 +17,7 @@ from ..protocol.stream import Stream
 from ..records.task import Limits, Task
 from ..registry.plugins import Registry, load_plugins
 from ..run import loader
-from ..run.execution import make_particle
+from ..run.particles import make_particle
 from ..samplers.base import Run
 from .toy import Pieces, ToyFollower
 

@@ -15,7 +15,7 @@ from ..follower.host import HostFollower
 from ..model.base import BaseModel
 from ..records.task import Limits, Task
 from ..registry.plugins import Registry
-from ..run.execution import make_particle
+from ..run.particles import make_particle
 from ..samplers import weights as weighting
 from ..samplers.base import Population, Run, Sampler
 from .exact import ExactPosterior, exact_posterior, load_model

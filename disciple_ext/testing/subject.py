@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..model.base import BaseModel
 from ..records.task import Limits, Task
-from ..run.execution import make_particle
+from ..run.particles import make_particle
 from ..samplers.base import Kind, Population, Run, Sampler
 from .models import Example
 from .watch import Ledger, watched

@@ -25,7 +25,7 @@ from disciple_ext.model.masks.base import (
 )
 from disciple_ext.protocol.utf8 import valid_bytes
 from disciple_ext.records.task import Task
-from disciple_ext.run.execution import make_particle
+from disciple_ext.run.particles import make_particle
 from disciple_ext.testing import ScriptedFollower, ToyFollower, exact_posterior
 from disciple_ext.testing.exact import prior_masses
 

@@ -9,7 +9,7 @@ import pytest
 
 from disciple_ext import Program, Result, run_program
 from disciple_ext.errors import NoParticleAlive
-from disciple_ext.planner.feedback import Diary, judge, outputs
+from disciple_ext.planner.feedback import Diagnosis, judge, outputs
 from disciple_ext.records.events import ParticleFinished, ParticleState, RunStarted, StepDone
 from disciple_ext.records.result import Particle, Usage
 from disciple_ext.testing import ToyFollower
@@ -33,54 +33,59 @@ class InferenceModel(BaseModel):
 """
 
 
-def listen(source: str, n: int = 16, sampler: str = "is") -> Diary:
-    diary = Diary(source)
+def listen(source: str, n: int = 16, sampler: str = "is") -> Diagnosis:
+    diagnosis = Diagnosis(source)
     follower = ToyFollower.random(2, ["a", "b", "c", "d", "e"])
     try:
         run_program(
-            Program(source), follower=follower, sandbox="none", n=n, sampler=sampler, on_event=diary
+            Program(source),
+            follower=follower,
+            sandbox="none",
+            n=n,
+            sampler=sampler,
+            on_event=diagnosis,
         )
     except NoParticleAlive:
         pass
-    return diary
+    return diagnosis
 
 
 def test_it_says_which_masks_left_nothing_and_where() -> None:
-    diary = listen(MASKED)
-    (end,) = diary.ends()
+    diagnosis = listen(MASKED)
+    (end,) = diagnosis.ends()
     assert end.startswith("16 times a particle ended with impossible_mask in line 7")
     assert "first at step 3" in end and "CharsMask(ab), AvoidCharsMask(ab)" in end
     assert "the text so far is" in end and "Fix: test the room" in end
-    assert diary.began and diary.over
-    assert "16 particles made 3 steps and 64 tokens" in diary.sentences()[0]
-    assert [len(text) for text, _ in diary.texts()] == [3, 3, 3]
+    assert diagnosis.began and diagnosis.over
+    assert "16 particles made 3 steps and 64 tokens" in diagnosis.sentences()[0]
+    assert [len(text) for text, _ in diagnosis.texts()] == [3, 3, 3]
 
 
 def test_it_says_where_the_weights_collapsed_and_why() -> None:
-    diary = listen(SCORED)
-    told = diary.sentences()
+    diagnosis = listen(SCORED)
+    told = diagnosis.sentences()
     (fall,) = [s for s in told if "collapsed" in s]
     assert "at step 2" in fall and "score -" in fall
-    assert "16 ended well" in told[0] and not diary.ends()
+    assert "16 ended well" in told[0] and not diagnosis.ends()
 
 
 def test_what_it_keeps_is_bounded_whatever_the_program_says() -> None:
-    diary = Diary(SCORED)
-    diary(RunStarted(2, "smc", 1.0))
+    diagnosis = Diagnosis(SCORED)
+    diagnosis(RunStarted(2, "smc", 1.0))
     state = ParticleState("x", -math.inf, 0.0, 0.0, (), "", True, None)
     for step in range(1, 500):
         for index in (0, 1, 7):
-            diary(ParticleFinished(index, step, "x", -math.inf, f"reason {step}", "r" * 10_000))
-        diary(StepDone(step, 0, 0, 1.0, "x", step, (state, state)))
-    told = diary.sentences()
+            diagnosis(ParticleFinished(index, step, "x", -math.inf, f"reason {step}", "r" * 10_000))
+        diagnosis(StepDone(step, 0, 0, 1.0, "x", step, (state, state)))
+    told = diagnosis.sentences()
     assert len(told) < 12 and sum(map(len, told)) < 8_000
 
 
 def test_a_run_that_was_cut_off_has_a_diagnosis_too() -> None:
-    diary = Diary("this is not Python (")
-    diary(RunStarted(8, "smc", 1.0))
-    assert not diary.over and diary.texts() == ()
-    assert diary.sentences() == ("no particle came to the end of its first step",)
+    diagnosis = Diagnosis("this is not Python (")
+    diagnosis(RunStarted(8, "smc", 1.0))
+    assert not diagnosis.over and diagnosis.texts() == ()
+    assert diagnosis.sentences() == ("no particle came to the end of its first step",)
 
 
 # Judging ----------------------------------------------------------------------------------------

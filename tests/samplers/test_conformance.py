@@ -13,7 +13,7 @@ import pytest
 
 from disciple_ext.errors import SamplerError, UsageError
 from disciple_ext.records.task import Limits, Task
-from disciple_ext.run.execution import make_particle
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.rejection import RejectionSampler

@@ -16,7 +16,7 @@ from disciple_ext.model.context import FollowerContext
 from disciple_ext.protocol.stream import Stream
 from disciple_ext.records.events import Resampled
 from disciple_ext.records.task import Limits
-from disciple_ext.run.execution import make_particle
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers import weights
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler

@@ -190,7 +190,7 @@ def test_the_record_contains_llamppls_own(run_toy: Callable[..., Any]) -> None:
 async def test_a_recorder_hears_a_bare_run() -> None:
     """Without a task, a program or the outer loop: an observer of a sampler's run."""
     from disciple_ext.records.task import Task
-    from disciple_ext.run.execution import make_particle
+    from disciple_ext.run.particles import make_particle
     from disciple_ext.samplers.smc import SMCSampler
 
     class Two(BaseModel):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ...errors import DiscipleError, PlannerError, UsageError
+from ...planner.base import PlannerLike, Runner, as_planner
 from ...planner.chat.base import Answer, Chat, Messages
 from ...planner.purse import Purse
 
 __all__ = ["ask", "chat_of", "paid"]
 
-Runner = Callable[[Coroutine[Any, Any, Any]], Any]
 
-
-def chat_of(planner: Any, follower: Any = None, run: Runner | None = None) -> Chat:
+def chat_of(planner: PlannerLike, follower: Any = None, run: Runner | None = None) -> Chat:
     """The chat model behind a planner.
 
     Args:
@@ -25,12 +23,13 @@ def chat_of(planner: Any, follower: Any = None, run: Runner | None = None) -> Ch
     Raises:
         UsageError: there is none behind it.
     """
-    if follower is not None and hasattr(planner, "bind"):
-        planner = planner.bind(follower, run)
-    chat: Chat | None = getattr(planner, "chat", None)
+    chosen = as_planner(planner)
+    if follower is not None:
+        chosen = chosen.bind(follower, run)
+    chat: Chat | None = chosen.chat
     if chat is None:
         raise UsageError(
-            f"the planner {planner.name!r} is no chat model that could be asked for a text; "
+            f"the planner {chosen.name!r} is no chat model that could be asked for a text; "
             "name one, such as openai:MODEL or replay:DIR"
         )
     return chat

@@ -8,7 +8,7 @@ shares weights and cache with the run that follows.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,13 @@ from ...protocol.requests import Draw, Follower
 from ...records.events import PlannerWriting
 from ...records.result import Usage
 from ...records.task import Task
-from ..base import Feedback, Plan
+from ..base import Feedback, Plan, Planner, Runner
 from ..notices import tell
 from .base import Answer, Chat, Messages
 from .planner import EXAMPLES, ChatPlanner
 from .recording import RecordingChat
 
 __all__ = ["FollowerChat", "FollowerPlanner"]
-
-Runner = Callable[[Coroutine[Any, Any, Answer]], Awaitable[Answer]]
-"""Awaits a coroutine on the event loop that the follower's other work is on."""
 
 
 class FollowerChat:
@@ -79,7 +76,8 @@ class FollowerChat:
             FollowerError: it failed.
         """
         work = self._write(messages, retry)
-        return await (work if self._run is None else self._run(work))
+        answer: Answer = await (work if self._run is None else self._run(work))
+        return answer
 
     async def _write(self, messages: Messages, retry: int) -> Answer:
         follower, vocabulary = self._follower, self._follower.vocabulary
@@ -114,7 +112,7 @@ class FollowerChat:
         return Answer(vocabulary.decode(written), finish, None, usage, 0.0, model=self.model)
 
 
-class FollowerPlanner:
+class FollowerPlanner(Planner):
     """The planner ``follower``, which is bound to a follower before it is asked.
 
     Args:
@@ -126,9 +124,10 @@ class FollowerPlanner:
 
     name = "follower"
     trusted = False
+    needs_follower = True
 
     def __init__(self, *, record: str | os.PathLike[str] | None = None) -> None:
-        self.examples = EXAMPLES[0]
+        self.examples: str = EXAMPLES[0]
         self._record = record
 
     def bind(self, follower: Follower, run: Runner | None = None) -> ChatPlanner:

@@ -8,7 +8,7 @@ from ...errors import PlannerError
 from ...records.program import Program
 from ...records.result import Usage
 from ...records.task import Task
-from ..base import Feedback, Plan
+from ..base import Feedback, Plan, Planner
 from ..library.store import Library
 from .base import Answer, Chat, shortened
 from .extract import extract_program
@@ -22,13 +22,14 @@ EXAMPLES = ("held-out", "reference", "none")
 _NEAREST = 2
 
 
-class ChatPlanner:
+class ChatPlanner(Planner):
     """Asks a chat for the program. What a model writes is never trusted.
 
     Args:
         chat: the model, with whatever caches and recorders are around it.
 
     Attributes:
+        name: the chat's name.
         examples: expert programs that it is shown: ``"held-out"``, all but that of the task's own
             family where the task names one; ``"reference"``, that one alone (the paper's
             DisCIPL*); or ``"none"``.
@@ -40,15 +41,11 @@ class ChatPlanner:
     trusted = False
 
     def __init__(self, chat: Chat) -> None:
-        self.chat = chat
-        self.examples = EXAMPLES[0]
+        self.chat: Chat = chat
+        self.name = chat.name
+        self.examples: str = EXAMPLES[0]
         self.paragraphs: Sequence[str] = ()
         self.library: Library | None = None
-
-    @property
-    def name(self) -> str:
-        """The chat's name."""
-        return self.chat.name
 
     @property
     def model(self) -> str:

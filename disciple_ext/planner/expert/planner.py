@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...records.program import Program
 from ...records.task import Task
-from ..base import Feedback, Plan
+from ..base import Feedback, Plan, Planner
 from .constraints import Word, Writing
 from .emit_word import emit_word
 from .emit_writing import emit_writing
@@ -15,7 +15,7 @@ from .language import parse
 __all__ = ["ExpertPlanner"]
 
 
-class ExpertPlanner:
+class ExpertPlanner(Planner):
     """Writes programs that meet COLLIE's constraints, and the four PUZZLES, by construction.
 
     It uses no model and no network. The same task always gives the same program, so feedback
@@ -23,6 +23,7 @@ class ExpertPlanner:
     """
 
     name = "expert"
+    listens = False
 
     def quote(self, task: Task, feedback: Sequence[Feedback]) -> float:
         """It costs nothing."""

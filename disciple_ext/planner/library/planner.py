@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...errors import UsageError
 from ...records.program import Program
 from ...records.task import Task
-from ..base import Feedback, Plan, Planner
+from ..base import Feedback, Plan, Planner, PlannerLike, as_planner
 from .store import Entry, Library, default_folder
 
 __all__ = ["MODES", "LibraryPlanner", "with_library"]
@@ -19,7 +19,7 @@ TRIED = 2
 """Programs of the library tried on a task, at most, before the planner is asked."""
 
 
-class LibraryPlanner:
+class LibraryPlanner(Planner):
     """Gives a program that solved such tasks before, and asks the planner where there is none.
 
     Args:
@@ -32,10 +32,10 @@ class LibraryPlanner:
     trusted = False
 
     def __init__(
-        self, inner: Planner, library: Library, *, writable: bool, hold_out: bool = False
+        self, inner: PlannerLike, library: Library, *, writable: bool, hold_out: bool = False
     ) -> None:
-        self.name = inner.name
-        self._inner = inner
+        self._inner = as_planner(inner)
+        self.name, self.listens = self._inner.name, self._inner.listens
         self._library = library
         self._writable = writable
         self._hold_out = hold_out
@@ -57,9 +57,7 @@ class LibraryPlanner:
         """US dollars that the next call may cost at most: none where a program is at hand."""
         if self._candidate(task, feedback) is not None:
             return 0.0
-        ask = getattr(self._inner, "quote", None)
-        quote: float | None = ask(task, _own(feedback)) if ask is not None else None
-        return quote
+        return self._inner.quote(task, _own(feedback))
 
     def learn(self, task: Task, program: Program, passed: bool) -> None:
         """Keep what became of a program.
@@ -99,8 +97,7 @@ def with_library(planner: Planner, mode: str) -> Planner:
     if mode == "off":
         return planner
     library = Library(default_folder())
-    if hasattr(planner, "library"):
-        planner.library = library  # the nearest programs are its examples
+    planner.library = library  # the nearest programs are its examples
     return LibraryPlanner(planner, library, writable=mode == "on")
 
 

@@ -17,7 +17,8 @@ from llamppl.modeling import Model
 
 from disciple_ext import Limits, UsageError
 from disciple_ext.records.task import Task
-from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
+from disciple_ext.run.job import describe_sampler, make_sampler
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.resampling import fearnhead_clifford
 from disciple_ext.testing import (

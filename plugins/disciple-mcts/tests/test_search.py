@@ -13,7 +13,8 @@ from disciple_mcts.tree import open_children, widest
 
 from disciple_ext.model.base import BaseModel
 from disciple_ext.records.task import Limits, Task
-from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
+from disciple_ext.run.job import describe_sampler, make_sampler
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.samplers.smc import SMCSampler

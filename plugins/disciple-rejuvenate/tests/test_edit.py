@@ -15,7 +15,8 @@ from toys import MODELS, exact, toy
 
 from disciple_ext import Limits, UsageError
 from disciple_ext.records.task import Task
-from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
+from disciple_ext.run.job import describe_sampler, make_sampler
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.importance import ImportanceSampler
 from disciple_ext.testing import ToyFollower, check_sampler, run_sampler

@@ -17,7 +17,7 @@ from wrong import plant
 
 from disciple_ext import Limits
 from disciple_ext.records.task import Task
-from disciple_ext.run.execution import make_particle
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Run
 from disciple_ext.testing.exact import load_model
 

@@ -18,7 +18,8 @@ from wrong import plant
 
 from disciple_ext import Limits, UsageError
 from disciple_ext.records.task import Task
-from disciple_ext.run.execution import describe_sampler, make_particle, make_sampler
+from disciple_ext.run.job import describe_sampler, make_sampler
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Population, Run
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.testing import check_properly_weighted, check_sampler, run_sampler

@@ -13,7 +13,7 @@ from toys import ENDS, MODELS, exact, toy
 
 from disciple_ext import Limits
 from disciple_ext.records.task import Task
-from disciple_ext.run.execution import make_particle
+from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Run
 from disciple_ext.testing.exact import load_model
 from disciple_ext.testing.models import EXAMPLES, Example

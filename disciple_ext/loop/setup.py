@@ -1,0 +1,137 @@
+"""What a run needs, made of a caller's arguments: limits, planner, setting, follower, recorder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..errors import UsageError
+from ..planner.base import Planner, PlannerLike, as_planner
+from ..planner.library.planner import with_library
+from ..protocol.requests import Follower
+from ..records.events import Event, Observer
+from ..records.task import Task, Verifier
+from ..registry.plugins import Registry
+from ..run.setting import LoadedSetting, Setting
+from ..samplers.base import Sampler
+from ..sandbox.locks.policy import LEVELS
+from ..services.batching import Services
+from ..trace.record import Recorder
+
+__all__ = [
+    "Loading",
+    "chosen_planner",
+    "equipped",
+    "limited",
+    "load_follower",
+    "recorder_for",
+    "setting_of",
+]
+
+
+def limited(
+    task: str | Task,
+    n: int | None,
+    timeout: float | None,
+    max_tokens: int | None,
+    verify: Verifier | None,
+) -> Task:
+    """The task, with the limits that were given beside it."""
+    task = Task(task) if isinstance(task, str) else task
+    limits = task.limits
+    if timeout is not None:
+        limits = replace(limits, timeout=timeout)
+    if max_tokens is not None:
+        limits = replace(limits, max_tokens=max_tokens)
+    return replace(
+        task,
+        n=n if n is not None else task.n,
+        limits=limits,
+        verify=verify if verify is not None else task.verify,
+    )
+
+
+def chosen_planner(registry: Registry, planner: str | PlannerLike) -> Planner:
+    """The planner itself, or the one that a spec names."""
+    return as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
+
+
+def equipped(planner: Planner, registry: Registry, library: str, services: Services) -> Planner:
+    """The planner, told of patterns and services, and behind the library where one is wanted."""
+    planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
+    return with_library(planner, library)
+
+
+def setting_of(
+    registry: Registry,
+    sampler: str | Sampler,
+    seed: int,
+    sandbox: str | None,
+    on_event: Observer | None,
+    services: Mapping[str, Any] | None,
+    recorder: Recorder | None,
+) -> Setting:
+    """The setting of a run, before its follower is loaded.
+
+    Raises:
+        UsageError: there is no such sampler, service or sandbox level.
+    """
+    chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
+    if sandbox is not None and sandbox not in LEVELS:
+        raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
+
+    def observe(event: Event) -> None:
+        registry.manager.hook.observe(event=event)
+
+    observers: list[Observer] = []
+    if registry.manager.hook.observe.get_hookimpls():
+        observers.append(observe)
+    observers += (o for o in (on_event, recorder) if o is not None)
+    plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
+    patterns = registry.patterns()
+    made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
+    return Setting(chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
+
+
+def _service(registry: Registry, given: Any) -> Any:
+    return registry.make("services", given) if isinstance(given, str) else given
+
+
+_followers: dict[str, Follower] = {}
+
+
+async def load_follower(registry: Registry, spec: Any) -> Follower:
+    """The follower of a spec; one that was loaded by name stays loaded for the next call."""
+    from ..follower import from_loaded
+
+    if not isinstance(spec, str):
+        return from_loaded(spec)
+    if spec not in _followers:
+        _followers.clear()  # one model at a time: they are large
+        _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
+    return _followers[spec]
+
+
+class Loading:
+    """The setting with its follower, which is loaded only once there is something to run."""
+
+    def __init__(self, registry: Registry, spec: Any, setting: Setting) -> None:
+        self.setting = setting
+        self._registry, self._spec = registry, spec
+        self._loaded: LoadedSetting | None = None
+
+    async def __call__(self) -> LoadedSetting:
+        """The setting with its follower."""
+        if self._loaded is None:
+            self._loaded = self.setting.load(await load_follower(self._registry, self._spec))
+        return self._loaded
+
+
+def recorder_for(trace: bool | Recorder, task: Task, seed: int) -> Recorder | None:
+    """The recorder of a run, or None where no record is wanted."""
+    recorder = Recorder() if trace is True else trace or None
+    if recorder is not None:
+        recorder.about(task=task.instruction, seed=seed)
+    return recorder
