@@ -10,7 +10,7 @@ from ..errors import DiscipleError, PlannerError
 from ..planner.base import Feedback, Plan, Planner
 from ..planner.notices import heard_by
 from ..planner.purse import Purse
-from ..records.events import Observer
+from ..records.events import Listener
 from ..records.program import Program
 from ..records.result import Attempt, Result, Usage
 from ..records.task import Task
@@ -43,7 +43,7 @@ class Ledger:
         self._purse = Purse(max_cost) if isinstance(max_cost, float | int) else max_cost
 
     async def ask(
-        self, planner: Planner, task: Task, feedback: Sequence[Feedback], listener: Observer
+        self, planner: Planner, task: Task, feedback: Sequence[Feedback], listener: Listener
     ) -> Plan:
         """Ask a planner for a program, unless that may cost more than is left.
 

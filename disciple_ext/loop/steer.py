@@ -19,7 +19,14 @@ from ..planner.feedback import Diary, judge
 from ..planner.library.planner import with_library
 from ..planner.purse import Purse
 from ..protocol.requests import Follower
-from ..records.events import AttemptStarted, Event, Observer, PlannerAnswered
+from ..records.events import (
+    AttemptStarted,
+    Event,
+    Listener,
+    Observer,
+    PlannerAnswered,
+    as_observer,
+)
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task, Verifier
@@ -65,7 +72,7 @@ async def aself_steer(
     services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
     dry_run: bool = True,
-    on_event: Observer | None = None,
+    on_event: Listener | None = None,
     trace: bool | Recorder = False,
     registry: Registry | None = None,
 ) -> Result:
@@ -207,7 +214,7 @@ async def aplan(
     planner: str | Planner = "expert",
     follower: Any = "embedded",
     max_cost: float | None = None,
-    on_event: Observer | None = None,
+    on_event: Listener | None = None,
     registry: Registry | None = None,
 ) -> Plan:
     """Ask for the program of a task, and do not run it; arguments as for :func:`aself_steer`."""
@@ -233,7 +240,7 @@ async def arun_program(
     sandbox: str | None = None,
     services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
-    on_event: Observer | None = None,
+    on_event: Listener | None = None,
     trace: bool | Recorder = False,
     registry: Registry | None = None,
 ) -> Result:
@@ -306,7 +313,7 @@ def _setting(
     sampler: str | Sampler,
     seed: int,
     sandbox: str | None,
-    on_event: Observer | None,
+    on_event: Listener | None,
     services: Mapping[str, Any] | None,
     recorder: Recorder | None,
 ) -> Setting:
@@ -319,8 +326,11 @@ def _setting(
 
     observers: list[Observer] = []
     if registry.manager.hook.observe.get_hookimpls():
-        observers.append(observe)
-    observers += (o for o in (on_event, recorder) if o is not None)
+        observers.append(as_observer(observe))
+    if on_event is not None:
+        observers.append(as_observer(on_event))
+    if recorder is not None:
+        observers.append(recorder)
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
     made = Services({name: _service(registry, given) for name, given in (services or {}).items()})

@@ -289,7 +289,7 @@ async def execute(
             plugins=setting.plugins,
             level=level,
             emit=setting.emit if setting.observers else None,
-            detailed=any(getattr(o, "detail", False) for o in setting.observers),
+            detailed=any(observer.detail for observer in setting.observers),
         )
         particles, log_evidence = done.particles, done.log_evidence
         tokens, sandbox = done.tokens, done.sandbox
