@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import DiscipleError, LimitExceeded, PluginError, UsageError
+from ..errors import PluginError, UsageError
 from ..planner.base import PlannerLike, as_planner
 from ..planner.purse import Purse
 from ..registry.plugins import load_plugins
 from .concurrency import each
-from .logs.log import RESULTS, LogWriter, Row, Sample, read_log, read_run, write_run
-from .logs.model_size import size_of
-from .logs.provenance import data_hash, mismatch, versions, weights_hash
-from .methods.asking import chat_of
-from .methods.base import NO_ANSWER, Bench, Method, Outcome
+from .logs.log import RESULTS, LogWriter, Row, read_log, read_run, write_run
+from .logs.provenance import mismatch
+from .methods.base import Bench
 from .methods.budget import EqualTokens
-from .methods.registered import FOLLOWER_ONLY, asks_planner, method_of
-from .methods.scoring import on_follower, score_texts
-from .scores.metrics import pass_at_1
+from .methods.registered import FOLLOWER_ONLY, method_of
+from .one_run import Runs
+from .settings import Settings, described
 from .suites.base import Instance, Suite
 
 __all__ = ["FOLLOWER_ONLY", "Progress", "evaluate"]
@@ -33,25 +27,7 @@ Progress = Callable[[Row, int, int], None]
 """Called after each run with its row, the number of runs done and of runs in all."""
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How many samples each run takes, and from which seed.
-
-    Attributes:
-        methods: by the spec that names them in the log.
-        n: samples, or None for the suite's.
-        seed: seed of the evaluation.
-        budget: what makes tokens equal, or None.
-        fresh: whether each run begins with a follower that remembers nothing.
-    """
-
-    methods: Mapping[str, Method]
-    n: int | None
-    seed: int
-    budget: EqualTokens | None
-    fresh: bool
-
-
+# Its arguments and what they mean take most of its lines; the work is in the functions below.
 def evaluate(
     methods: Sequence[str] = ("smc", "is", "rs", FOLLOWER_ONLY),
     *,
@@ -118,79 +94,73 @@ def evaluate(
         LimitExceeded: the next call of the planner may cost more than is left.
     """
     out = Path(out)
+    settings = Settings(
+        methods=tuple(methods),
+        tasks=None if tasks is None else tuple(tasks),
+        limit=limit,
+        n=n,
+        seed=seed,
+        timeout=timeout,
+        concurrency=concurrency,
+        equal_tokens=equal_tokens,
+        shard=shard,
+    )
     registry = load_plugins()
     if isinstance(suite, str):
         suite = _made_suite(registry.make("suites", suite), suite)
-    _usable(methods, tasks, suite, shard, limit=limit, n=n, concurrency=concurrency)
+    settings.check(suite)
     ways = {spec: method_of(spec, registry) for spec in methods}
-    everything = suite.instances(data)
+    instances = suite.instances(data)
     earlier = _earlier(out, resume)
-    done = {(row.id, row.method) for row in earlier}
     writer = as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
-    asking = [spec for spec, way in ways.items() if asks_planner(way)]
-    if asking and not writer.needs_follower:
-        chat_of(writer)
-    if equal_tokens and (concurrency > 1 or shard):
-        raise UsageError(
-            "equal tokens are measured one run at a time, over all instances: leave concurrency "
-            "at 1, and shards out"
-        )
-    if equal_tokens and asking:
-        raise UsageError(f"equal tokens are the follower's, and {asking[0]!r} has none")
+    settings.check_methods(ways.items(), writer)
     if isinstance(follower, str):
         follower = registry.make("followers", follower)
     purse = Purse(max_cost) if max_cost is not None else None
     bench = Bench(suite, registry, writer, follower, timeout, purse)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
-    budgets = {budget.level: budget for budget in suite.budgets.values()}
-    about = {
-        "schema": 1,
-        "suite": suite.name,
-        "command": sys.argv,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "versions": versions(),
-        "n": n if n is not None else {name: b.n for name, b in budgets.items()},
-        "seed": seed,
-        "timeout": timeout if timeout is not None else {k: b.timeout for k, b in budgets.items()},
-        "planner": writer.name,
-        "examples": writer.examples,
-        "follower": getattr(follower, "name", type(follower).__name__),
-        "weights": weights_hash(follower),
-        "model": asdict(size_of(follower)),
-        "data": data_hash(everything),
-        **suite.settings,
-        "settings": sorted(suite.settings),
-        "methods": list(methods),
-        "tasks": list(tasks) if tasks is not None else list(suite.budgets),
-        "limit": limit,
-        "shard": None if shard is None else "{}/{}".format(*shard),
-        "concurrency": concurrency,
-        "equal_tokens": methods[0] if equal_tokens else None,
-    }
-    before = read_run(out) if done or resume else None
-    if before is not None:
-        mismatch(before, about, out)
-        about["earlier"] = [*before.pop("earlier", []), before]
-    write_run(out, about)
-    chosen = _chosen(everything, tasks, limit, shard)
-    todo = [(i, m) for i in chosen for m in methods if (i.id, m) not in done]
-    plan = _Plan(ways, n, seed, budget, fresh=concurrency == 1)
+    _describe(out, described(settings, bench, instances), goes_on=bool(earlier) or resume)
+    runs = Runs(bench, ways, n, seed, budget, fresh=concurrency == 1)
+    _run_all(runs, settings.pairs(instances, earlier), out, concurrency, on_progress)
+    return read_log(out)
+
+
+def _run_all(
+    runs: Runs,
+    pairs: Sequence[tuple[Instance, str]],
+    out: Path,
+    concurrency: int,
+    on_progress: Progress | None,
+) -> None:
+    """Run every pair of an instance and a method; each row is logged as soon as it is there."""
     log = LogWriter(out)
     finished = 0
 
     async def run(pair: tuple[Instance, str]) -> None:
         nonlocal finished
-        row = await _one(bench, plan, *pair)
+        row = await runs.row(*pair)
         log.append(row)
         finished += 1
         if on_progress is not None:
-            on_progress(row, finished, len(todo))
+            on_progress(row, finished, len(pairs))
 
     try:
-        asyncio.run(each(todo, run, concurrency))
+        asyncio.run(each(pairs, run, concurrency))
     finally:
         log.close()
-    return read_log(out)
+
+
+def _describe(out: Path, about: dict[str, Any], *, goes_on: bool) -> None:
+    """Write ``run.json``; what it said before is kept in it.
+
+    Raises:
+        EvaluationError: the log that goes on was made with other settings.
+    """
+    before = read_run(out) if goes_on else None
+    if before is not None:
+        mismatch(before, about, out)
+        about["earlier"] = [*before.pop("earlier", []), before]
+    write_run(out, about)
 
 
 def _made_suite(made: Any, name: str) -> Suite:
@@ -200,25 +170,6 @@ def _made_suite(made: Any, name: str) -> Suite:
             "disciple_ext.evaluation.suites.base.Suite"
         )
     return made
-
-
-def _usable(
-    methods: Sequence[str],
-    tasks: Sequence[str] | None,
-    suite: Suite,
-    shard: tuple[int, int] | None,
-    **numbers: int | None,
-) -> None:
-    for name, value in numbers.items():
-        if value is not None and value < 1:
-            raise UsageError(f"{name} must be at least 1, not {value}")
-    if shard is not None and not 1 <= shard[0] <= shard[1]:
-        raise UsageError(f"a shard is one of 1/k to k/k, not {shard[0]}/{shard[1]}")
-    if not methods or len(set(methods)) < len(methods):
-        raise UsageError("name at least one method, and each of them once")
-    for task in tasks or ():
-        if task not in suite.budgets:
-            raise UsageError(f"unknown task {task!r}; there are: {', '.join(suite.budgets)}")
 
 
 def _earlier(out: Path, resume: bool) -> list[Row]:
@@ -231,105 +182,3 @@ def _earlier(out: Path, resume: bool) -> list[Row]:
             f"there is a log in {out} already; go on with it (--resume), or name another directory"
         )
     return read_log(out)
-
-
-def _chosen(
-    instances: Sequence[Instance],
-    tasks: Sequence[str] | None,
-    limit: int | None,
-    shard: tuple[int, int] | None,
-) -> list[Instance]:
-    """The instances to run; a shard is a part of the whole data, whatever tasks and limit say."""
-    part, parts = shard or (1, 1)
-    taken: dict[str, int] = {}
-    chosen = []
-    for place, instance in enumerate(instances):
-        number = taken[instance.task] = taken.get(instance.task, 0) + 1
-        wanted = tasks is None or instance.task in tasks
-        if wanted and (limit is None or number <= limit) and place % parts == part - 1:
-            chosen.append(instance)
-    return chosen
-
-
-async def _one(bench: Bench, plan: _Plan, instance: Instance, method: str) -> Row:
-    """One run, whatever becomes of it, with as many samples as it is to have."""
-    n = plan.n if plan.n is not None else bench.suite.budgets[instance.task].n
-    n, budget = plan.methods[method].samples(n), plan.budget
-    if budget is None:
-        return await _sampled(bench, plan, instance, method, n)
-    if not budget.knows(instance.task, method):
-        budget.pilot(await _sampled(bench, plan, instance, method, n))
-    n = budget.samples(instance.task, method, n)
-    row = await _sampled(bench, plan, instance, method, n)
-    budget.add(row)
-    return row
-
-
-async def _sampled(bench: Bench, plan: _Plan, instance: Instance, method: str, n: int) -> Row:
-    key = hashlib.sha256(f"{plan.seed}/{instance.id}".encode()).digest()
-    seed = int.from_bytes(key[:4], "big")
-    begun = time.monotonic()
-    samples: tuple[Sample, ...] = ()
-    outcome: Outcome | None = None
-    error: Exception | None = None
-    try:
-        if plan.fresh:
-            await on_follower(_forget(bench.follower))
-        outcome = await plan.methods[method].run(bench, instance, n, seed)
-        seconds = time.monotonic() - begun
-        samples = await _judged(bench, instance, outcome)
-    except Exception as failure:  # one instance's failure is a row, never the evaluation's end
-        if isinstance(failure, LimitExceeded) and failure.kind == "cost":
-            raise  # there is no money for the next one either: --resume goes on, with more
-        seconds = time.monotonic() - begun
-        error = failure
-    spent: Any = outcome if outcome is not None else error
-    usage = getattr(spent, "usage", None)
-    tried = outcome.attempts if outcome is not None else map(asdict, getattr(error, "attempts", ()))
-    return Row(
-        id=instance.id,
-        task=instance.task,
-        method=method,
-        n=n,
-        seed=seed,
-        seconds=round(seconds, 3),
-        samples=samples,
-        pass_at_1=pass_at_1([s.log_weight for s in samples], [s.passed for s in samples]),
-        attempts=tuple(tried),
-        error=None if error is None else _described(error),
-        program_hash=outcome.program_hash if outcome is not None else None,
-        usage=asdict(usage) if usage is not None else {},
-        cost=getattr(spent, "cost", None),
-    )
-
-
-async def _forget(follower: Any) -> None:
-    """Have a run give the same numbers, to the last digit, whatever ran before it."""
-    forget = getattr(follower, "forget", None)
-    if forget is not None:
-        forget()
-
-
-async def _judged(bench: Bench, instance: Instance, outcome: Outcome) -> tuple[Sample, ...]:
-    """The samples with the ground truth's verdicts, and scored under the common prior."""
-    samples = outcome.samples
-    if outcome.unscored:
-        prompt = bench.suite.budgets[instance.task].prior_prompt
-        scored = await score_texts(bench.follower, [(prompt, s.text) for s in samples])
-        samples = tuple(
-            replace(sample, log_prob=sum(token.log_prob for token in tokens))
-            for sample, tokens in zip(samples, scored, strict=True)
-        )
-    texts = dict.fromkeys(s.text for s in samples if s.finish_reason not in NO_ANSWER)
-    verdicts = {text: bench.suite.verify(instance, text) for text in texts}
-    return tuple(
-        replace(s, passed=s.finish_reason not in NO_ANSWER and verdicts[s.text]) for s in samples
-    )
-
-
-def _described(error: Exception) -> dict[str, str]:
-    kind = type(error).__name__
-    return {
-        "type": kind if isinstance(error, DiscipleError) else f"internal: {kind}",
-        "message": str(error),
-    }

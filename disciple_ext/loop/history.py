@@ -9,7 +9,7 @@ from ..errors import DiscipleError, PlannerError, ProgramError
 from ..planner.base import Feedback, Plan, Planner
 from ..planner.notices import heard_by
 from ..planner.purse import Purse
-from ..records.events import AttemptFailed, Observer
+from ..records.events import AttemptFailed, Listener
 from ..records.program import Program
 from ..records.result import Attempt, Result, Usage
 from ..records.task import Task
@@ -38,7 +38,7 @@ class History:
         UsageError: the limit is no amount of money.
     """
 
-    def __init__(self, max_cost: float | Purse | None = None, emit: Observer | None = None) -> None:
+    def __init__(self, max_cost: float | Purse | None = None, emit: Listener | None = None) -> None:
         self.attempts: list[Attempt] = []
         self.usage = Usage()
         self.cost: float | None = 0.0

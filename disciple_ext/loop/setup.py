@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..planner.base import Planner, PlannerLike, as_planner
 from ..planner.library.planner import with_library
 from ..protocol.requests import Follower
-from ..records.events import Event, Observer
+from ..records.events import Event, Listener, Observer, as_observer
 from ..records.task import Task, Verifier
 from ..registry.plugins import Registry
 from ..run.setting import LoadedSetting, Setting
@@ -69,7 +69,7 @@ def setting_of(
     sampler: str | Sampler,
     seed: int,
     sandbox: str | None,
-    on_event: Observer | None,
+    on_event: Listener | None,
     services: Mapping[str, Any] | None,
     recorder: Recorder | None,
 ) -> Setting:
@@ -87,8 +87,11 @@ def setting_of(
 
     observers: list[Observer] = []
     if registry.manager.hook.observe.get_hookimpls():
-        observers.append(observe)
-    observers += (o for o in (on_event, recorder) if o is not None)
+        observers.append(as_observer(observe))
+    if on_event is not None:
+        observers.append(as_observer(on_event))
+    if recorder is not None:
+        observers.append(recorder)
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
     made = Services({name: _service(registry, given) for name, given in (services or {}).items()})

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import DiscipleError, UsageError
 from ..planner.base import Plan, Planner, PlannerLike
 from ..planner.purse import Purse
-from ..records.events import AttemptStarted, Observer, PlannerAnswered
+from ..records.events import AttemptStarted, Listener, PlannerAnswered
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task, Verifier
@@ -70,7 +70,7 @@ async def aself_steer(
     services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
     dry_run: bool = True,
-    on_event: Observer | None = None,
+    on_event: Listener | None = None,
     trace: bool | Recorder = False,
     registry: Registry | None = None,
 ) -> Result:
@@ -190,7 +190,7 @@ async def aplan(
     planner: str | PlannerLike = "expert",
     follower: Any = "embedded",
     max_cost: float | None = None,
-    on_event: Observer | None = None,
+    on_event: Listener | None = None,
     registry: Registry | None = None,
 ) -> Plan:
     """Ask for the program of a task, and do not run it; arguments as for :func:`aself_steer`."""
@@ -216,7 +216,7 @@ async def arun_program(
     sandbox: str | None = None,
     services: Mapping[str, Any] | None = None,
     verify: Verifier | None = None,
-    on_event: Observer | None = None,
+    on_event: Listener | None = None,
     trace: bool | Recorder = False,
     registry: Registry | None = None,
 ) -> Result:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ..records.events import (
     Event,
+    Observer,
     ParticleFinished,
     ParticleState,
     Resampled,
@@ -70,7 +71,7 @@ class _Fall:
         return self.after / max(self.before, 1e-9)
 
 
-class Diagnosis:
+class Diagnosis(Observer):
     """An observer that keeps what went wrong in a run, in memory bounded by the particles.
 
     Attributes:

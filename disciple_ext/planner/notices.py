@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ..records.events import Event, Observer
+from ..records.events import Event, Listener
 
 __all__ = ["heard_by", "tell"]
 
-_listener: ContextVar[Observer | None] = ContextVar("_listener", default=None)
+_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
 
 
 @contextmanager
-def heard_by(observer: Observer) -> Iterator[None]:
-    """Within this block, what planners tell goes to ``observer``."""
-    before = _listener.set(observer)
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Within this block, what planners tell goes to ``listener``."""
+    before = _listener.set(listener)
     try:
         yield
     finally:

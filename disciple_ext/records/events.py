@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from .particle import Particle
 
@@ -15,6 +16,8 @@ __all__ = [
     "AttemptFailed",
     "AttemptStarted",
     "Event",
+    "Listener",
+    "Observer",
     "ParticleFinished",
     "ParticleState",
     "PlannerAnswered",
@@ -27,6 +30,7 @@ __all__ = [
     "RunStarted",
     "StepDone",
     "WeightChange",
+    "as_observer",
 ]
 
 
@@ -112,7 +116,7 @@ class WeightChange:
             ``twist`` or ``weigh``; where the particle died, its finish reason.
         amount: natural log of the factor.
         line: program line that asked for it (1-based), or None. This and what follows is told
-            only where an observer has the attribute ``detail = True``, for it takes time.
+            only where an :class:`Observer` wants the ``detail``, for it takes time.
         masks: the masks in force, outermost first, or the empty string.
         what: what was drawn from, forced or observed, in a few words, or the empty string.
     """
@@ -256,4 +260,32 @@ Event = (
     | RunFinished
 )
 
-Observer = Callable[[Event], None]
+Listener = Callable[[Event], None]
+"""Any callable that takes events; wherever it is given, :func:`as_observer` adapts it."""
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Hears every event of a run; a callable with this attribute is one.
+
+    Attributes:
+        detail: whether to be told where each change of a weight comes from, which takes time.
+    """
+
+    detail: bool = False
+
+    def __call__(self, event: Event) -> None:
+        """Hear of one event."""
+
+
+def as_observer(listener: Listener) -> Observer:
+    """The observer itself, or one that passes each event on to a plain callable."""
+    return listener if isinstance(listener, Observer) else _Plain(listener)
+
+
+class _Plain(Observer):
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def __call__(self, event: Event) -> None:
+        self._listener(event)

@@ -119,7 +119,7 @@ class InWorker:
             plugins=setting.plugins,
             level=self._level,
             emit=setting.emit if setting.observers else None,
-            detailed=any(getattr(o, "detail", False) for o in setting.observers),
+            detailed=any(observer.detail for observer in setting.observers),
         )
         timings = {"ready": round(done.ready, 4)}
         return Ran(done.particles, done.log_evidence, done.tokens, done.sandbox, timings)

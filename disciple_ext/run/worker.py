@@ -26,7 +26,7 @@ from typing import Any
 import numpy
 
 from ..errors import DiscipleError, ProgramError
-from ..records.events import Event
+from ..records.events import Event, Observer
 from ..sandbox.check.check import ALLOWED_IMPORTS
 from ..sandbox.locks import lockdown
 from ..sandbox.wire import messages
@@ -209,7 +209,7 @@ async def _run(job: dict[str, Any], state: _State, link: Any) -> bytes:
     return messages.encode_json(Kind.DONE, done)
 
 
-class _Observer:
+class _Observer(Observer):
     """Sends each event to the host."""
 
     def __init__(self, link: Any, writer: EventWriter, detail: bool) -> None:

@@ -27,13 +27,14 @@ from ..errors import SamplerError
 from ..model.stops import PROGRAM_FILE
 from ..records.events import (
     Event,
-    Observer,
+    Listener,
     ParticleFinished,
     ParticleState,
     PopulationGiven,
     Resampled,
     StepDone,
     WeightChange,
+    as_observer,
 )
 from ..records.task import Limits
 from . import weights as weighting
@@ -93,7 +94,7 @@ class Run:
         seed: int,
         limits: Limits,
         deadline: float = math.inf,
-        observers: Sequence[Observer] = (),
+        observers: Sequence[Listener] = (),
         tokens: Callable[[], int] = lambda: 0,
         explain: Callable[[BaseException, Model | None, int, int], Exception] | None = None,
     ) -> None:
@@ -104,7 +105,8 @@ class Run:
             seed: seed of everything.
             limits: step, token and time limits.
             deadline: ``time.monotonic()`` at which the run must be over.
-            observers: called with each event; one with the attribute ``detail = True`` is told
+            observers: called with each event; an
+                :class:`~disciple_ext.records.events.Observer` whose ``detail`` is true is told
                 where each change of a weight comes from, too.
             tokens: follower tokens used so far, for events.
             explain: turns an exception of a program into the error to raise.
@@ -114,8 +116,8 @@ class Run:
         self.steps = 0
         self._make = make
         self._deadline = deadline
-        self._observers = tuple(observers)
-        self._detailed = any(getattr(o, "detail", False) for o in observers)
+        self._observers = tuple(map(as_observer, observers))
+        self._detailed = any(observer.detail for observer in self._observers)
         self._tokens = tokens
         self._explain = explain
         self._made = 0

@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..records.deltas import PreviousTexts
+
 __all__ = ["history", "texts_of"]
 
 
 def texts_of(run: Mapping[str, Any]) -> dict[int, list[str]]:
     """The texts of a run's particles by step, joined from what each step added."""
     texts: dict[int, list[str]] = {}
-    before = 0
+    previous = PreviousTexts()
     for step in run["steps"]:
         rows = step.get("rows")
         if rows is None:
@@ -20,9 +22,9 @@ def texts_of(run: Mapping[str, Any]) -> dict[int, list[str]]:
         mine = []
         for index, (origin, added) in enumerate(zip(rows["from"], rows["add"], strict=True)):
             whole = origin == -1 or str(index) in rows.get("kept", {})
-            mine.append(("" if whole else texts[before][origin]) + run["strings"][added])
-        before = step["step"]
-        texts[before] = mine
+            mine.append(("" if whole else previous.texts[origin]) + run["strings"][added])
+        previous.replace(step["step"], mine)
+        texts[step["step"]] = mine
     return texts
 
 

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import DiscipleError, UsageError
-from ..records.events import AttemptFailed, AttemptStarted, Event, PlannerAnswered, RunStarted
+from ..records.events import (
+    AttemptFailed,
+    AttemptStarted,
+    Event,
+    Observer,
+    PlannerAnswered,
+    RunStarted,
+)
 from ..records.result import Attempt, Result
 from .llamppl import history
 from .run import RunRecorder, clean
@@ -119,7 +126,7 @@ def target(path: str | Path) -> Literal["html", "json"]:
     return "html" if suffix == ".html" else "json"
 
 
-class Recorder:
+class Recorder(Observer):
     """An observer that makes a :class:`Record` of what it hears.
 
     Its size is bounded: a run that would take more than what is left goes on without its

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..records.deltas import Interned, Origin, PreviousTexts, WeightSource, flat_pairs
 from ..records.events import (
     Event,
     ParticleFinished,
@@ -39,6 +40,15 @@ def clean(text: Any, longest: int = _LONGEST) -> str:
     return said if said.isascii() else said.encode(errors="replace").decode()
 
 
+class _Source(NamedTuple):
+    """A :class:`WeightSource` in the trace: its texts are numbers of strings, line 0 is none."""
+
+    cause: int
+    line: int
+    masks: int
+    what: int
+
+
 class RunRecorder:
     """Hears the events of one run.
 
@@ -64,16 +74,16 @@ class RunRecorder:
             "n": started.n if started else None,
             "timeout": started.timeout if started else None,
         }
-        self._strings: dict[str, int] = {"": 0}
-        self._sources: dict[tuple[int, int, int, int], int] = {}
+        self._strings = Interned([""])
+        self._sources: Interned[_Source] = Interned()
         self._steps: list[dict[str, Any]] = []
         self._resampled: list[dict[str, Any]] = []
         self._ends: list[list[int]] = []
-        self._origins: tuple[tuple[int, int] | None, ...] = ()
+        self._origins: tuple[Origin | None, ...] = ()
         self._end: dict[str, Any] = {}
         self._final: list[dict[str, Any]] = []
         self._printed = ""
-        self._last: tuple[int, tuple[str, ...]] = (0, ())
+        self._texts = PreviousTexts()
         self._cut = {"steps": 0, "untold": 0, "forgotten": 0, "final": 0, "printed": 0}
 
     def __call__(self, event: Event) -> None:
@@ -106,9 +116,9 @@ class RunRecorder:
         for step in self._steps:
             self._cut["forgotten"] += "rows" in step
             step.pop("rows", None)
-        self._strings, self._sources = {"": 0}, {}
+        self._strings, self._sources = Interned([""]), Interned()
         self._resampled, self._ends = [], []
-        self._last = (0, ())
+        self._texts = PreviousTexts()
         self.size = 500 + 100 * len(self._steps)
         self._limit = 0
 
@@ -149,7 +159,7 @@ class RunRecorder:
             self.size += len(json.dumps(rows, separators=(",", ":")))
             if self._limit >= self.size:
                 step["rows"] = rows
-                self._last = event.step, tuple(state.text for state in event.particles)
+                self._texts.replace(event.step, [state.text for state in event.particles])
             else:  # nothing smaller comes after it
                 self._limit = 0
                 self._cut["untold"] += 1
@@ -159,26 +169,15 @@ class RunRecorder:
 
     def _rows(self, event: StepDone) -> dict[str, Any]:
         """The particles by column; a column in which nothing is said is left out."""
-        before, texts = self._last
         origins: list[Any] = []
         kept: dict[str, int] = {}
         added: list[int] = []
         for index, state in enumerate(event.particles):
-            known = ""
-            origin = state.origin
-            if origin is None:
-                origins.append(-1)
-            elif origin[0] == before and origin[1] < len(texts):
-                known = texts[origin[1]]
-                origins.append(origin[1])
-            else:
-                origins.append(list(origin))
-            if not state.text.startswith(known):
-                kept[str(index)] = 0  # the text was changed: it stands here as a whole
-                known = ""
-            elif isinstance(origins[-1], list):
-                kept[str(index)] = 0
-            added.append(self._string(state.text[len(known) :], _LONGEST))
+            delta = self._texts.delta(state.text, state.origin)
+            origins.append(self._from(state.origin))
+            if state.origin is not None and delta.kept is None:
+                kept[str(index)] = 0  # it has an origin, and yet its text stands here as a whole
+            added.append(self._string(delta.added, _LONGEST))
         states = event.particles
         rows: dict[str, Any] = {
             "from": origins,
@@ -197,29 +196,33 @@ class RunRecorder:
             rows["line"] = [s.line or 0 for s in states]
         return rows
 
+    def _from(self, origin: Origin | None) -> int | list[int]:
+        """A particle's origin: an index into the step before, where the text there is known."""
+        if origin is None:
+            return -1
+        _step, index = origin
+        return list(origin) if self._texts.at(origin) is None else index
+
     def _changes(self, changes: tuple[WeightChange, ...]) -> list[Any]:
         """Pairs of a source and the sum of what came from it, flat, in the order of the first."""
         sums: dict[int, float] = {}
         for change in changes:
-            source = self._source(change)
+            source = self._source(WeightSource.of(change))
             sums[source] = sums.get(source, 0.0) + change.amount
-        flat: list[Any] = []
-        for source, amount in sums.items():
-            flat += source, _number(amount)
-        return flat
+        return flat_pairs((source, _number(amount)) for source, amount in sums.items())
 
-    def _source(self, change: WeightChange) -> int:
-        source = (
-            self._string(change.cause, 100),
-            change.line or 0,
-            self._string(change.masks, 500),
-            self._string(change.what, 500),
+    def _source(self, source: WeightSource) -> int:
+        numbered = _Source(
+            cause=self._string(source.cause, 100),
+            line=source.line or 0,
+            masks=self._string(source.masks, 500),
+            what=self._string(source.what, 500),
         )
-        if source not in self._sources:
+        if numbered not in self._sources:
             self.size += 20
-        return self._sources.setdefault(source, len(self._sources))
+        return self._sources.number(numbered)
 
-    def _string(self, text: Any, longest: int) -> int:
+    def _string(self, text: str, longest: int) -> int:
         text = clean(text, longest)
         if text not in self._strings:
             size = _written(text)
@@ -227,7 +230,7 @@ class RunRecorder:
                 self._limit = 0
                 return 0
             self.size += size
-        return self._strings.setdefault(text, len(self._strings))
+        return self._strings.number(text)
 
     def _room(self, size: int) -> bool:
         if self.size + size > self._limit:

@@ -107,13 +107,19 @@ def step_done(**fields: Any) -> bytes:
     return said(Kind.EVENT, {**sound, **fields})
 
 
-STATE = [None, 0, "a", -1.5, -2.0, -0.5, [0, -1.0], 0, False, 3]
-"""A particle as a worker tells of it: origin, characters kept, text added, weight, and so on."""
+STATE = {"origin": None, "kept": 0, "added": "a", "log_weight": -1.5, "log_prior": -2.0,
+         "log_proposal": -0.5, "changes": [0, -1.0], "hint": 0, "finished": False,
+         "line": 3}  # fmt: skip
+"""A particle's state as a worker sends it: the values, as a list, in this order."""
 
 
-def state_of(place: int, value: Any) -> bytes:
-    """A step of one particle whose part at ``place`` is ``value``."""
-    row = [value if index == place else part for index, part in enumerate(STATE)]
+def row_of(**fields: Any) -> list[Any]:
+    return list({**STATE, **fields}.values())
+
+
+def state_of(**fields: Any) -> bytes:
+    """A step of one particle, whose state has other values in some fields."""
+    row = row_of(**fields)
     return step_done(particles=[row], hints=[""], sources=[["draw", 7, "", ""]])
 
 
@@ -325,26 +331,26 @@ FORGED: dict[str, bytes | tuple[bytes, type[DiscipleError], str]] = {
     "an event with NaN": step_done(ess=math.nan),
     "an event of odd particles": step_done(particles=[[]]),
     "a state that is an object": step_done(particles=[{"text": "a"}]),
-    "a state with an origin of text": state_of(0, "here"),
-    "a state with an origin below zero": state_of(0, [-1, 0]),
-    "a state that keeps a text that is not there": state_of(1, 1),
-    "a state that adds a number": state_of(2, 7),
-    "a state with a weight of NaN": state_of(3, math.nan),
-    "a state with half a change": state_of(6, [0]),
-    "a state with a source that was never told": state_of(6, [1, -1.0]),
-    "a state with a hint that was never told": state_of(7, 1),
-    "a state with a hint below zero": state_of(7, -1),
-    "a state with a line of text": state_of(9, "seven"),
+    "a state with an origin of text": state_of(origin="here"),
+    "a state with an origin below zero": state_of(origin=[-1, 0]),
+    "a state that keeps a text that is not there": state_of(kept=1),
+    "a state that adds a number": state_of(added=7),
+    "a state with a weight of NaN": state_of(log_weight=math.nan),
+    "a state with half a change": state_of(changes=[0]),
+    "a state with a source that was never told": state_of(changes=[1, -1.0]),
+    "a state with a hint that was never told": state_of(hint=1),
+    "a state with a hint below zero": state_of(hint=-1),
+    "a state with a line of text": state_of(line="seven"),
     "a source of three parts": step_done(
-        particles=[STATE], hints=[""], sources=[["draw", 7, ""]]),
+        particles=[row_of()], hints=[""], sources=[["draw", 7, ""]]),
     "a source with long masks": step_done(
-        particles=[STATE], hints=[""], sources=[["draw", 7, "m" * 1001, ""]]),
+        particles=[row_of()], hints=[""], sources=[["draw", 7, "m" * 1001, ""]]),
     "an event with an origin of three": said(
         Kind.EVENT, {"event": "PopulationGiven", "origins": [[1, 2, 3]]}),
     "texts that grow by joining": b"".join([
-        state_of(2, "x" * 10_000),
+        state_of(added="x" * 10_000),
         *(step_done(step=step, hints=[], sources=[],
-                    particles=[[[step - 1, 0], 10_000, "", 0, 0, 0, [], 0, False, None]] * 500)
+                    particles=[row_of(origin=[step - 1, 0], kept=10_000, added="")] * 500)
           for step in (2,))]),
     "an event with ancestors below zero": said(
         Kind.EVENT, {"event": "Resampled", "step": 1, "ancestors": [-1], "ess": 1.0}),
@@ -490,7 +496,7 @@ CONVERSATION = [
     ask([(3, 1)], [], [request(3, ticket=5, a=4, masks=(2, 0, 0))]),
     ask([], [], [request(6, ticket=7, a=4, masks=(1, 1, 2)), request(6, ticket=8, a=2)]),
     said(Kind.CALL, {"ticket": 6, "name": "x", "payload": {"a": [1, None, "b"]}}),
-    step_done(particles=[STATE], hints=["short"], sources=[["draw", 7, "", "text"]]),
+    step_done(particles=[row_of()], hints=["short"], sources=[["draw", 7, "", "text"]]),
     said(Kind.EVENT, {"event": "Resampled", "step": 1, "ancestors": [0, 0], "ess": 1.5}),
     said(Kind.EVENT, {"event": "ProgramPrinted", "text": "printed"}),
     said(Kind.EVENT, {

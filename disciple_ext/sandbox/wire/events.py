@@ -1,17 +1,26 @@
-"""How the events of a run cross the pipe: what a step added, against what was told before.
+"""How the events of a run cross the pipe.
 
-A step of many particles is told often, and most of it is known already: a text goes as what was
-added to the text it came from, a hint and the source of a weight's change go once and are then
-numbers. :class:`EventWriter` runs in the worker, :class:`EventReader` on the host, which trusts
-nothing that it reads: every number is held to its range, and what texts are joined to is counted.
+Each is an object with its class's name and its fields; the particles of a step are encoded as in
+:mod:`disciple_ext.records.deltas`. :class:`EventWriter` runs in the worker, :class:`EventReader`
+on the host, which trusts nothing that it reads: every number is held to its range, and what texts
+are joined to is counted.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...records.deltas import (
+    Interned,
+    Origin,
+    PreviousTexts,
+    TextDelta,
+    WeightSource,
+    flat_pairs,
+    pairs_of,
+)
 from ...records.events import (
     Event,
     ParticleFinished,
@@ -47,91 +56,110 @@ _MOST_JOINED = 2**28
 """Characters that a run's steps may have copied to join texts, in all."""
 
 
-class _Known:
-    """What both ends know of what was told: the texts of the last step, and what has a number."""
+class _ParticleRow(NamedTuple):
+    """A particle's state as it crosses the pipe: a list, in the order of these fields.
+
+    Attributes:
+        origin: where it comes from.
+        kept: characters of the text at its origin that its own begins with.
+        added: the characters after those.
+        log_weight: as in :class:`~disciple_ext.records.events.ParticleState`, like those below.
+        log_prior: likewise.
+        log_proposal: likewise.
+        changes: numbers of sources and amounts, by turns.
+        hint: number of the hint.
+        finished: likewise.
+        line: likewise.
+    """
+
+    origin: Any
+    kept: Any
+    added: Any
+    log_weight: Any
+    log_prior: Any
+    log_proposal: Any
+    changes: Any
+    hint: Any
+    finished: Any
+    line: Any
+
+
+class _BoundedTexts(PreviousTexts):
+    """The texts of the last step, and what a run has spent on joining texts."""
 
     def __init__(self) -> None:
-        self.step = 0
-        self.texts: Sequence[str] = ()
-        self.joined = 0
+        super().__init__()
+        self._joined = 0
 
-    def text_at(self, origin: tuple[int, int] | None) -> str:
-        """The text that a particle's goes on from, as both ends know it."""
-        if origin is None or origin[0] != self.step or origin[1] >= len(self.texts):
-            return ""
-        return self.texts[origin[1]]
+    def replace(self, step: int, texts: Sequence[str]) -> None:
+        super().replace(step, texts)
+        self._joined += sum(map(len, texts))
 
-    def add(self, step: int, texts: Sequence[str]) -> None:
-        self.step, self.texts = step, texts
-        self.joined += sum(map(len, texts))
-
-    def may_add(self, characters: int) -> bool:
-        """Whether a step with so many characters of text may be told."""
-        return characters <= _MOST_AT_ONCE and self.joined + characters <= _MOST_JOINED
+    def have_room(self, characters: int) -> bool:
+        """Whether a step with so many characters of text may cross the pipe."""
+        return characters <= _MOST_AT_ONCE and self._joined + characters <= _MOST_JOINED
 
 
 class EventWriter:
     """Writes events as frames.
 
     Args:
-        room: bytes after which steps are told without their particles.
+        room: bytes after which steps go without their particles.
     """
 
     def __init__(self, room: int) -> None:
         self._left = room
-        self._known = _Known()
-        self._hints: dict[str, int] = {}
-        self._sources: dict[tuple[Any, ...], int] = {}
+        self._texts = _BoundedTexts()
+        self._hints: Interned[str] = Interned()
+        self._sources: Interned[WeightSource] = Interned()
 
     def frame(self, event: Event) -> bytes:
         """The frame of an event."""
         data = {"event": type(event).__name__, **vars(event)}
         if isinstance(event, StepDone):
             data["particles"] = ()
-            if self._may_tell(event):
-                frame = self._detailed(event, data)
+            if self._has_room(event):
+                frame = self._with_particles(event, data)
                 if frame is not None:
                     return frame
         frame = _encoded(data)
         self._left -= len(frame)
         return frame
 
-    def _may_tell(self, event: StepDone) -> bool:
+    def _has_room(self, event: StepDone) -> bool:
         size = sum(len(state.text) for state in event.particles)
-        return self._left >= 0 and self._known.may_add(size)
+        return self._left >= 0 and self._texts.have_room(size)
 
-    def _detailed(self, event: StepDone, data: dict[str, Any]) -> bytes | None:
+    def _with_particles(self, event: StepDone, data: dict[str, Any]) -> bytes | None:
         """The frame with every particle, or None where it is too long."""
         hints, sources = len(self._hints), len(self._sources)
         rows = [self._row(state) for state in event.particles]
-        new = {"hints": list(self._hints)[hints:], "sources": list(self._sources)[sources:]}
+        new = {"hints": self._hints.since(hints), "sources": self._sources.since(sources)}
         frame = _encoded({**data, "particles": rows, **new})
         if len(frame) > LONGEST[Kind.EVENT]:
-            self._left = -1  # the numbers that it gave away are lost: say no more of particles
+            self._left = -1  # the reader will never know the numbers that it gave: no more of them
             return None
         self._left -= len(frame)
-        self._known.add(event.step, [state.text for state in event.particles])
+        self._texts.replace(event.step, [state.text for state in event.particles])
         return frame
 
-    def _row(self, state: ParticleState) -> list[Any]:
-        before = self._known.text_at(state.origin)
-        kept = len(before) if state.text.startswith(before) else 0
-        changes: list[Any] = []
-        for change in state.changes:
-            source = (change.cause, change.line, change.masks, change.what)
-            changes += self._sources.setdefault(source, len(self._sources)), change.amount
-        return [
-            state.origin,
-            kept,
-            state.text[kept:],
-            state.log_weight,
-            state.log_prior,
-            state.log_proposal,
-            changes,
-            self._hints.setdefault(state.hint, len(self._hints)),
-            state.finished,
-            state.line,
-        ]
+    def _row(self, state: ParticleState) -> _ParticleRow:
+        kept, added = self._texts.delta(state.text, state.origin)
+        return _ParticleRow(
+            origin=state.origin,
+            kept=kept or 0,
+            added=added,
+            log_weight=state.log_weight,
+            log_prior=state.log_prior,
+            log_proposal=state.log_proposal,
+            changes=flat_pairs(
+                (self._sources.number(WeightSource.of(change)), change.amount)
+                for change in state.changes
+            ),
+            hint=self._hints.number(state.hint),
+            finished=state.finished,
+            line=state.line,
+        )
 
 
 def _encoded(data: dict[str, Any]) -> bytes:
@@ -142,9 +170,9 @@ class EventReader:
     """Reads events of one worker's, and checks them."""
 
     def __init__(self) -> None:
-        self._known = _Known()
+        self._texts = _BoundedTexts()
         self._hints: list[str] = []
-        self._sources: list[tuple[str, int | None, str, str]] = []
+        self._sources: list[WeightSource] = []
 
     def read(self, payload: bytes, tokens: int) -> Event:
         """An event of the run; ``tokens`` is the host's own count of the follower's tokens.
@@ -197,52 +225,65 @@ class EventReader:
         size = 0
         states = []
         for row in rows:
-            state = self._state(as_list(row, 10))
+            state = self._state(_row(row))
             size += len(state.text)
-            if not self._known.may_add(size):
+            if not self._texts.have_room(size):
                 raise Malformed("the texts of the particles are too long")
             states.append(state)
-        self._known.add(step, [state.text for state in states])
+        self._texts.replace(step, [state.text for state in states])
         return tuple(states)
 
-    def _state(self, row: list[Any]) -> ParticleState:
-        if len(row) != 10:
-            raise Malformed("a particle's state has ten parts")
-        origin = _origin(row[0])
-        before = self._known.text_at(origin)
-        kept, changes = as_count(row[1], len(before) + 1), as_list(row[6], MAX_PARTICLES)
-        if len(changes) % 2:
-            raise Malformed("a weight change is a source and an amount")
-        text = before[:kept] + as_text(row[2])
+    def _state(self, row: _ParticleRow) -> ParticleState:
+        origin = _origin(row.origin)
+        before = self._texts.at(origin) or ""
+        delta = TextDelta(as_count(row.kept, len(before) + 1), as_text(row.added))
+        text = self._texts.joined(delta, origin)
         if len(text) > MAX_TEXT:
             raise Malformed(f"a text of more than {MAX_TEXT} characters")
-        told = []
-        for number, amount in zip(changes[::2], changes[1::2], strict=True):
-            cause, line, masks, what = self._sources[as_count(number, len(self._sources))]
-            told.append(WeightChange(cause, as_float(amount), line, masks, what))
         return ParticleState(
             text=text,
-            log_weight=as_log(row[3]),
-            log_prior=as_float(row[4]),
-            log_proposal=as_float(row[5]),
-            changes=tuple(told),
-            hint=self._hints[as_count(row[7], len(self._hints))],
-            finished=row[8] is True,
-            line=as_optional_count(row[9]),
+            log_weight=as_log(row.log_weight),
+            log_prior=as_float(row.log_prior),
+            log_proposal=as_float(row.log_proposal),
+            changes=self._changes(as_list(row.changes, MAX_PARTICLES)),
+            hint=self._hints[as_count(row.hint, len(self._hints))],
+            finished=row.finished is True,
+            line=as_optional_count(row.line),
             origin=origin,
         )
 
+    def _changes(self, flat: list[Any]) -> tuple[WeightChange, ...]:
+        if len(flat) % 2:
+            raise Malformed("a weight change is a source and an amount")
+        return tuple(
+            self._sources[as_count(number, len(self._sources))].change(as_float(amount))
+            for number, amount in pairs_of(flat)
+        )
 
-def _origin(value: Any) -> tuple[int, int] | None:
+
+def _row(value: Any) -> _ParticleRow:
+    parts = as_list(value, len(_ParticleRow._fields))
+    if len(parts) < len(_ParticleRow._fields):
+        raise Malformed(f"a particle's state has {len(_ParticleRow._fields)} parts")
+    return _ParticleRow(*parts)
+
+
+def _origin(value: Any) -> Origin | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != 2:
         raise Malformed("an origin is a step and an index")
-    return as_count(value[0]), as_count(value[1], MAX_PARTICLES)
+    step, index = value
+    return as_count(step), as_count(index, MAX_PARTICLES)
 
 
-def _source(value: Any) -> tuple[str, int | None, str, str]:
-    if not isinstance(value, list) or len(value) != 4:
+def _source(value: Any) -> WeightSource:
+    if not isinstance(value, list) or len(value) != len(WeightSource._fields):
         raise Malformed("the source of a change has four parts")
-    cause, line, masks, what = value
-    return as_text(cause, 100), as_optional_count(line), as_text(masks, 1000), as_text(what, 1000)
+    source = WeightSource(*value)
+    return WeightSource(
+        cause=as_text(source.cause, 100),
+        line=as_optional_count(source.line),
+        masks=as_text(source.masks, 1000),
+        what=as_text(source.what, 1000),
+    )

@@ -18,7 +18,7 @@ from disciple_ext.records.events import (
     StepDone,
     WeightChange,
 )
-from disciple_ext.sandbox.wire import events as told
+from disciple_ext.sandbox.wire import events as frames
 from disciple_ext.sandbox.wire.events import EventReader, EventWriter
 from disciple_ext.sandbox.wire.messages import HEADER, Malformed
 
@@ -80,21 +80,21 @@ def test_a_step_costs_what_it_adds_and_not_its_text() -> None:
     assert all(len(payload) < 400 for payload in payloads[1:])
 
 
-def test_without_room_steps_are_told_without_their_particles() -> None:
+def test_without_room_steps_go_without_their_particles() -> None:
     events = conversation(3)
     reader = EventReader()
     read = [reader.read(payload, 9) for payload in sent(events, room=900)]
     steps = [e for e in read if isinstance(e, StepDone)]
-    told_of = [bool(e.particles) for e in steps]
-    assert told_of[0] and not told_of[-1]
-    assert told_of == sorted(told_of, reverse=True)
+    with_particles = [bool(e.particles) for e in steps]
+    assert with_particles[0] and not with_particles[-1]
+    assert with_particles == sorted(with_particles, reverse=True)
     assert [e.ess for e in steps] == [1.5] * len(steps)
 
 
 def test_both_ends_bound_the_texts_that_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     events = conversation(4)
     honest = sent(events)
-    monkeypatch.setattr(told, "_MOST_JOINED", 20)
+    monkeypatch.setattr(frames, "_MOST_JOINED", 20)
     reader = EventReader()
     read = [reader.read(payload, 9) for payload in sent(events)]  # an honest worker stops by itself
     assert not [e for e in read if isinstance(e, StepDone)][-1].particles
