@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from ...errors import PlannerError, UsageError
 from ...records.events import PlannerWaiting, PlannerWriting
 from ...records.result import Usage
-from ..notices import tell
+from ..events import emit
 from .base import Answer, Messages
 from .prices import MOST_OUTPUT, Prices, known_prices
 
@@ -159,7 +159,7 @@ class OpenAIChat:
     async def _asking(self, request: Request) -> None:
         retry = _number(request.headers.get("x-stainless-retry-count"))
         if retry:
-            tell(PlannerWaiting(0.0, f"asking again, try {retry + 1:.0f} of {self.tries}"))
+            emit(PlannerWaiting(0.0, f"asking again, try {retry + 1:.0f} of {self.tries}"))
 
     async def _answered(self, response: Response) -> None:
         """Tell of a wait; read what is no stream here, where the client retries what breaks."""
@@ -169,7 +169,7 @@ class OpenAIChat:
             millis = _number(response.headers.get("retry-after-ms"))
             wait = _number(response.headers.get("retry-after")) if millis is None else millis / 1e3
             if wait is None or wait <= _LONGEST_WAIT:
-                tell(PlannerWaiting(wait, f"HTTP {status}"))
+                emit(PlannerWaiting(wait, f"HTTP {status}"))
         if not _is_stream(response):
             await response.aread()
 
@@ -220,7 +220,7 @@ async def _gathered(stream: Any) -> Answer:
                 raise ValueError(f"an answer of more than {_MOST_CHARACTERS:,} characters")
             if time.monotonic() - told > 0.2:
                 told = time.monotonic()
-                tell(PlannerWriting(characters))
+                emit(PlannerWriting(characters))
     return _answer({name: "".join(part) for name, part in parts.items()}, finish, model, used)
 
 
