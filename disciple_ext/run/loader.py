@@ -180,7 +180,17 @@ def crash(
         step=step,
         text=text,
         exception=type(error).__name__,
+        of_none=_is_of_none(message, fix),
     )
+
+
+def _is_of_none(message: str, fix: str) -> bool:
+    """Whether an exception says that a value was None, otherwise than in an ``await``.
+
+    Python says so in the message alone.
+    """
+    named = "'NoneType' object" in message or "object NoneType" in message
+    return named and "await" not in message and "await" not in fix
 
 
 def line_of(error: BaseException) -> int | None:
