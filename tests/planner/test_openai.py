@@ -263,12 +263,15 @@ async def test_a_stream_that_stalls(endpoint: Any) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "value", "says"),
-    [("_PATIENCE", 0.6, "did not come to an end"), ("_MOST_CHARACTERS", 50, "more than 50")],
+    [
+        ("openai_chat._PATIENCE", 0.6, "did not come to an end"),
+        ("openai_answer._MOST_CHARACTERS", 50, "more than 50"),
+    ],
 )
 async def test_a_stream_without_end(
     endpoint: Any, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, says: str
 ) -> None:
-    monkeypatch.setattr(f"disciple_ext.planner.chat.openai_chat.{limit}", value)
+    monkeypatch.setattr(f"disciple_ext.planner.chat.{limit}", value)
     endpoint.script(endpoint.stream(*["and so on "] * 100, pause=0.05))
     assert (await failure(says, timeout=5.0)).cost is None
 
