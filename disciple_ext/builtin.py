@@ -57,11 +57,11 @@ def register_planners() -> dict[str, Callable[..., Any]]:
         return OpenAIPlanner(model, cache=cache, record=record, prices=prices)
 
     def replay(directory: str) -> Any:
-        from .planner.chat.recording import ReplayPlanner
+        from .planner.chat.recording import RecordedPlanner
 
         if not directory:
             raise UsageError("name the directory of the recordings, as in 'replay:DIR'")
-        return ReplayPlanner(directory)
+        return RecordedPlanner(directory)
 
     def follower(argument: str, record: str | None = None) -> Any:
         from .planner.chat.follower import FollowerPlanner

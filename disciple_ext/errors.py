@@ -91,6 +91,7 @@ class ProgramError(DiscipleError):
         step: the step it failed in (1-based), or None.
         text: the particle's text so far, or None.
         exception: name of the exception's class where the program raised one, or the empty string.
+        of_none: whether that exception says that a value (not one awaited) was None.
     """
 
     exit_code = 3
@@ -105,9 +106,11 @@ class ProgramError(DiscipleError):
         step: int | None = None,
         text: str | None = None,
         exception: str = "",
+        of_none: bool = False,
     ) -> None:
         super().__init__(message)
         self.exception = exception
+        self.of_none = of_none
         self.line = line
         self.traceback = traceback
         self.particle = particle

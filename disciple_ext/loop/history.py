@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..errors import DiscipleError, PlannerError, ProgramError
 from ..planner.base import Feedback, Plan, Planner
-from ..planner.notices import heard_by
+from ..planner.events import observed_by
 from ..planner.purse import Purse
 from ..records.events import AttemptFailed, Listener
 from ..records.program import Program
@@ -64,7 +64,7 @@ class History:
         try:
             if self._purse is not None:
                 quote = self._purse.reserve(planner.name, planner.quote(task, feedback))
-            with heard_by(self._emit):
+            with observed_by(self._emit):
                 plan = await planner.plan(task, feedback)
         except DiscipleError as error:
             failed = _failed(error)

@@ -24,6 +24,7 @@ from ..records.events import (
     StepDone,
 )
 from ..records.result import Particle, Result
+from ..text.shorten import without_middle
 
 __all__ = ["Diagnosis", "judge", "outputs"]
 
@@ -151,7 +152,7 @@ class Diagnosis(Observer):
             often = "once" if end.count == 1 else f"{end.count} times"
             told.append(
                 f"{often} a particle ended with {end.finish_reason}{where}, first at step "
-                f"{end.step}: {cut(end.example, 500)}" + (f". Fix: {fix}" if fix else "")
+                f"{end.step}: {without_middle(end.example, 500)}" + (f". Fix: {fix}" if fix else "")
             )
         return tuple(told)
 
@@ -222,8 +223,9 @@ def judge(result: Result, source: str, warnings: Sequence[str] = ()) -> str:
     """
     alive = [p for p in result.particles if p.log_weight > -math.inf]
     if result.verified is False:
+        rejected = without_middle(result.text or "", 300)
         return (
-            f"the user's verifier rejected the answer {cut(result.text or '', 300)!r}; read the "
+            f"the user's verifier rejected the answer {rejected!r}; read the "
             "task again, and compare the outputs with it"
         )
     if not any(p.text.strip() for p in alive):
@@ -265,13 +267,6 @@ def outputs(particles: Sequence[Particle]) -> tuple[tuple[str, str], ...]:
         size = f"{len(particle.text)} characters"
         found.setdefault(particle.text, f"{said[particle.check]}, {size}")
     return tuple(list(found.items())[:3])
-
-
-def cut(text: str, longest: int) -> str:
-    """The text, with its middle left out where it is longer."""
-    if len(text) <= longest:
-        return text
-    return f"{text[: longest // 2]} [...] {text[-longest // 2 :]}"
 
 
 def _step_line(source: str, name: str = "step") -> int:

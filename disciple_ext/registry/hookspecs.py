@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..model.masks.base import Mask
-    from ..planner.base import Planner
+    from ..planner.base import PlannerLike
     from ..protocol.requests import Follower
     from ..records.events import Event
     from ..samplers.base import Sampler
@@ -63,7 +63,7 @@ def register_patterns() -> dict[str, tuple[Any, str]]:  # type: ignore[empty-bod
 
 
 @hookspec
-def register_planners() -> dict[str, Callable[..., Planner]]:  # type: ignore[empty-body]
+def register_planners() -> dict[str, Callable[..., PlannerLike]]:  # type: ignore[empty-body]
     """Host side. Planners: name to factory, called with what follows ``NAME:`` in the spec.
 
     A factory that also takes ``cache``, ``record`` or ``prices`` by keyword gets what the command

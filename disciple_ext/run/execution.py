@@ -21,7 +21,7 @@ from ..records.program import Program
 from ..records.result import Particle, Result, Usage
 from ..records.task import Task
 from ..samplers import weights
-from ..sandbox.wire.messages import shortened
+from ..text.shorten import shortened
 from .job import Job
 from .sandbox import Sandbox
 from .setting import LoadedSetting

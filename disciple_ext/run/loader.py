@@ -13,6 +13,7 @@ from ..model.base import BaseModel
 from ..model.context import FollowerContext, Token
 from ..model.stops import PROGRAM_FILE
 from ..text import units
+from ..text.shorten import shortened
 from .advice import advice
 
 __all__ = ["crash", "line_of", "load", "namespace"]
@@ -66,9 +67,7 @@ def said(error: BaseException) -> str:
         message = str.__str__(str(error))
     except BaseException as inner:
         return f"(its message cannot be had: {type(inner).__name__})"
-    if len(message) > _LONGEST_MESSAGE:
-        return f"{message[:_LONGEST_MESSAGE]}... ({len(message)} characters)"
-    return message
+    return shortened(message, _LONGEST_MESSAGE)
 
 
 def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
@@ -181,7 +180,17 @@ def crash(
         step=step,
         text=text,
         exception=type(error).__name__,
+        of_none=_is_of_none(message, fix),
     )
+
+
+def _is_of_none(message: str, fix: str) -> bool:
+    """Whether an exception says that a value was None, otherwise than in an ``await``.
+
+    Python says so in the message alone.
+    """
+    named = "'NoneType' object" in message or "object NoneType" in message
+    return named and "await" not in message and "await" not in fix
 
 
 def line_of(error: BaseException) -> int | None:

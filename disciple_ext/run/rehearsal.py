@@ -102,8 +102,7 @@ def _sure(error: DiscipleError) -> bool:
     if not error.exception or not error.text:  # its process ended, or nothing had been drawn yet
         return True
     # `re.match(...)` gives None on a text that does not match.
-    of_none = "'NoneType' object" in str(error) or "object NoneType" in str(error)
-    return error.exception in _NEVER_THE_TEXT and not (of_none and "await" not in str(error))
+    return error.exception in _NEVER_THE_TEXT and not error.of_none
 
 
 def _warnings(

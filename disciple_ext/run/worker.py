@@ -228,7 +228,8 @@ def _failure(error: BaseException, source: str) -> bytes:
     known = error if isinstance(error, DiscipleError) else loader.crash(error, source)
     data: dict[str, Any] = {"type": type(known).__name__, "message": _cut(str(known))}
     if isinstance(known, ProgramError):
-        data |= {name: getattr(known, name) for name in ("line", "particle", "step", "exception")}
+        names = ("line", "particle", "step", "exception", "of_none")
+        data |= {name: getattr(known, name) for name in names}
         data |= {"traceback": _cut(known.traceback), "text": _cut(known.text)}
     try:
         return messages.encode_json(Kind.FAILED, data)

@@ -15,7 +15,7 @@ from disciple_ext import self_steer
 from disciple_ext.errors import FollowerError, PlannerError, UsageError
 from disciple_ext.follower.hf import from_model
 from disciple_ext.planner.chat.follower import FollowerChat, FollowerPlanner
-from disciple_ext.planner.chat.recording import ReplayPlanner
+from disciple_ext.planner.chat.recording import RecordedPlanner
 from disciple_ext.records.task import Task
 from disciple_ext.testing import ToyFollower
 
@@ -145,5 +145,5 @@ def test_one_model_plans_is_told_and_follows(tmp_path: Path) -> None:
     assert result.cost == 0.0 and result.usage.planner_output > len(PROGRAM)
     assert result.text is not None and set(result.text) <= set("ab")
     assert "next_tokken" in follower.told[1][-1]["content"]
-    again = self_steer("letters", planner=ReplayPlanner(tmp_path), follower=follower, **options)
+    again = self_steer("letters", planner=RecordedPlanner(tmp_path), follower=follower, **options)
     assert again.text == result.text

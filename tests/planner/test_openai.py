@@ -12,7 +12,7 @@ from disciple_ext.errors import PlannerError, UsageError
 from disciple_ext.planner.base import Feedback
 from disciple_ext.planner.chat.openai import OpenAIPlanner
 from disciple_ext.planner.chat.openai_chat import OpenAIChat
-from disciple_ext.planner.notices import heard_by
+from disciple_ext.planner.events import observed_by
 from disciple_ext.records.events import PlannerWaiting, PlannerWriting
 from disciple_ext.records.program import Program
 from disciple_ext.records.result import Usage
@@ -137,7 +137,7 @@ async def test_content_in_parts_is_joined(endpoint: Any) -> None:
 async def test_progress_is_told_while_it_streams(endpoint: Any) -> None:
     endpoint.script(endpoint.program(pause=0.11))
     heard: list[Any] = []
-    with heard_by(heard.append):
+    with observed_by(heard.append):
         await plan()
     counts = [event.characters for event in heard if isinstance(event, PlannerWriting)]
     assert counts and counts == sorted(counts) and counts[-1] <= len(endpoint.code) + 20
@@ -220,7 +220,7 @@ async def test_retry_after_is_honoured_and_shown(endpoint: Any) -> None:
     busy = endpoint.failure(429, headers={"Retry-After": "1"})
     endpoint.script(busy, endpoint.program())
     heard: list[Any] = []
-    with heard_by(heard.append):
+    with observed_by(heard.append):
         assert (await plan()).program.source == endpoint.code
     first, second = (r["time"] for r in endpoint.requests)
     assert 1.0 <= second - first < 4.0
@@ -232,7 +232,7 @@ async def test_retry_after_is_honoured_and_shown(endpoint: Any) -> None:
 async def test_a_wait_that_is_too_long_is_an_error_at_once(endpoint: Any) -> None:
     endpoint.script(endpoint.failure(429, "come back", headers={"Retry-After": "3600"}))
     heard: list[Any] = []
-    with heard_by(heard.append):
+    with observed_by(heard.append):
         await failure("limits its use.*come back")
     assert not [event for event in heard if isinstance(event, PlannerWaiting)]
 
@@ -263,12 +263,15 @@ async def test_a_stream_that_stalls(endpoint: Any) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "value", "says"),
-    [("_PATIENCE", 0.6, "did not come to an end"), ("_MOST_CHARACTERS", 50, "more than 50")],
+    [
+        ("openai_chat._PATIENCE", 0.6, "did not come to an end"),
+        ("openai_answer._MOST_CHARACTERS", 50, "more than 50"),
+    ],
 )
 async def test_a_stream_without_end(
     endpoint: Any, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, says: str
 ) -> None:
-    monkeypatch.setattr(f"disciple_ext.planner.chat.openai_chat.{limit}", value)
+    monkeypatch.setattr(f"disciple_ext.planner.chat.{limit}", value)
     endpoint.script(endpoint.stream(*["and so on "] * 100, pause=0.05))
     assert (await failure(says, timeout=5.0)).cost is None
 

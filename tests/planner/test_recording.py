@@ -12,7 +12,7 @@ import pytest
 from disciple_ext import self_steer
 from disciple_ext.errors import PlannerError, UsageError
 from disciple_ext.planner.chat.openai import OpenAIPlanner
-from disciple_ext.planner.chat.recording import ReplayPlanner
+from disciple_ext.planner.chat.recording import RecordedPlanner
 from disciple_ext.records.result import Usage
 from disciple_ext.records.task import Task
 from disciple_ext.testing import ToyFollower
@@ -70,7 +70,7 @@ async def test_a_missing_recording_says_what_there_is(endpoint: Any, tmp_path: P
     endpoint.script(endpoint.program())
     await OpenAIPlanner("m", record=tmp_path).plan(TASK, ())
     with pytest.raises(PlannerError) as caught:
-        await ReplayPlanner(tmp_path).plan(Task("Write an ode."), ())
+        await RecordedPlanner(tmp_path).plan(Task("Write an ode."), ())
     said = str(caught.value)
     key = re.search(r"no recording ([0-9a-f]{16})", said)
     assert key and "Write an ode." in said and "Write three letters." in said
@@ -80,23 +80,23 @@ async def test_a_missing_recording_says_what_there_is(endpoint: Any, tmp_path: P
     recording["messages"][0]["content"] = "another tutorial"
     path.write_text(json.dumps(recording))
     with pytest.raises(PlannerError, match="same with another tutorial"):
-        await ReplayPlanner(tmp_path).plan(TASK, ())
+        await RecordedPlanner(tmp_path).plan(TASK, ())
 
 
 async def test_directories_that_cannot_be_replayed(endpoint: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no directory.*--record"):
-        ReplayPlanner(tmp_path / "gone")
+        RecordedPlanner(tmp_path / "gone")
     with pytest.raises(UsageError, match="holds no recordings"):
-        ReplayPlanner(tmp_path)
+        RecordedPlanner(tmp_path)
     (tmp_path / "other.json").write_text("[1, 2]")
     with pytest.raises(UsageError, match="other.json is no recording"):
-        ReplayPlanner(tmp_path)
+        RecordedPlanner(tmp_path)
     (tmp_path / "other.json").unlink()
     endpoint.script(endpoint.program(), endpoint.program())
     for model in ("a", "b"):
         await OpenAIPlanner(model, record=tmp_path).plan(TASK, ())
     with pytest.raises(UsageError, match="two answers to one conversation, of a and b"):
-        ReplayPlanner(tmp_path)
+        RecordedPlanner(tmp_path)
 
 
 async def test_a_recording_that_cannot_be_written(endpoint: Any, tmp_path: Path) -> None:

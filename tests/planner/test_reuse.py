@@ -9,9 +9,9 @@ import pytest
 
 from disciple_ext import PlannerError, Result, Task, UsageError, self_steer
 from disciple_ext.planner.chat.openai import OpenAIPlanner
-from disciple_ext.planner.chat.recording import ReplayPlanner
+from disciple_ext.planner.chat.recording import RecordedPlanner
 from disciple_ext.planner.library.store import Library
-from disciple_ext.testing import ReplayPlanner as Given
+from disciple_ext.testing import ReplayPlanner
 
 TASK = "Please generate a sentence with exactly {} characters. Include whitespace into your count."
 # As a planner is asked to write it: the constants of the task come from its words.
@@ -87,7 +87,7 @@ def test_the_other_tasks_of_a_family_need_no_call(
     assert first.text is not None and len(first.text) == 82
     costs = [first.cost]
     # A replayed planner has that one answer: whatever else it is asked ends in an error.
-    planner = ReplayPlanner(tmp_path / "answers")
+    planner = RecordedPlanner(tmp_path / "answers")
     for length in range(83, 82 + count):
         result = steer(planner, length)
         assert result.text is not None and len(result.text) == length
@@ -105,7 +105,7 @@ def test_a_task_of_another_family_is_planned(endpoint: Any, tmp_path: Path) -> N
     asked_once(endpoint, tmp_path / "answers")
     other = TASK.format(50) + " Include 9 characters."  # the same words, and a further demand
     with pytest.raises(PlannerError) as caught:
-        self_steer(Task(other, n=4), planner=ReplayPlanner(tmp_path / "answers"), library="on")
+        self_steer(Task(other, n=4), planner=RecordedPlanner(tmp_path / "answers"), library="on")
     assert [a.outcome for a in caught.value.attempts] == ["WrongFamily", "PlannerError"]
     (entry,) = Library(tmp_path / "library").entries()
     assert entry.failed == (other,), "it is not tried on this task again"
@@ -113,19 +113,23 @@ def test_a_task_of_another_family_is_planned(endpoint: Any, tmp_path: Path) -> N
 
 def test_the_librarys_programs_are_none_of_the_r(library: Library) -> None:
     for k in range(2):
-        library.record(Given([f"# {k}\n{FAMILY}"]).programs[0], TASK.format(82), True)
+        library.record(ReplayPlanner([f"# {k}\n{FAMILY}"]).programs[0], TASK.format(82), True)
     fails = "class InferenceModel(BaseModel):\n    async def step(self):\n        1 / 0\n"
     works = FAMILY.replace("fullmatch", "match")
     task = TASK.format(50) + " Include 9 characters."
     result = self_steer(
-        Task(task, n=4), planner=Given([fails, works]), library="read", retries=2, sandbox="none"
+        Task(task, n=4),
+        planner=ReplayPlanner([fails, works]),
+        library="read",
+        retries=2,
+        sandbox="none",
     )
     outcomes = [attempt.outcome for attempt in result.attempts]
     assert outcomes == ["WrongFamily", "WrongFamily", "ProgramCrashed", "ok"]
 
 
 def test_read_only_keeps_nothing(library: Library) -> None:
-    steer(Given([FAMILY]), 60, library="read", sandbox="none")
+    steer(ReplayPlanner([FAMILY]), 60, library="read", sandbox="none")
     assert library.entries() == []
 
 
@@ -135,15 +139,15 @@ def test_a_library_that_cannot_be_written_loses_no_answer(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DISCIPLE_LIBRARY", str(tmp_path / "file" / "library"))
     with pytest.warns(RuntimeWarning, match="cannot be used"):
-        result = steer(Given([FAMILY]), 60, sandbox="none")
+        result = steer(ReplayPlanner([FAMILY]), 60, sandbox="none")
     assert result.text is not None and len(result.text) == 60
 
 
 def test_a_librarys_program_whose_check_rejects_its_texts_gives_way(library: Library) -> None:
     bad = FAMILY.replace("len(text) == self.length", "False")
-    library.record(Given([bad]).programs[0], TASK.format(82), True)
+    library.record(ReplayPlanner([bad]).programs[0], TASK.format(82), True)
     task = Task(TASK.format(50).replace("your count", "your character count"), n=8)
-    library.record(Given([bad]).programs[0], task.instruction, True)
+    library.record(ReplayPlanner([bad]).programs[0], task.instruction, True)
     result = self_steer(task, planner="expert", library="read", sandbox="none")
     assert [a.outcome for a in result.attempts][-1] == "ok" and len(result.attempts) == 2
     assert result.check is True and result.program["planner"] == "expert"
@@ -154,7 +158,7 @@ def test_an_answer_is_kept_where_its_verifier_fails(tmp_path: Path) -> None:
         raise OSError("no network")
 
     with pytest.raises(UsageError, match="no network") as caught:
-        self_steer(Task(TASK.format(50), n=8, verify=verify), planner=Given([FAMILY]))
+        self_steer(Task(TASK.format(50), n=8, verify=verify), planner=ReplayPlanner([FAMILY]))
     kept = caught.value.result
     assert isinstance(kept, Result) and kept.text is not None and len(kept.text) == 50
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from ...records.result import Usage
 
-__all__ = ["Answer", "Chat", "Messages", "digest", "shortened"]
+__all__ = ["Answer", "Chat", "Messages", "digest"]
 
 Messages = Sequence[Mapping[str, str]]
 """A conversation, oldest message first: each has a ``role`` (system, user, assistant) and its
@@ -133,12 +133,6 @@ def digest(messages: Messages, retry: int, identity: Mapping[str, Any] | None = 
     }
     data = json.dumps(named, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def shortened(text: str, most: int = 200) -> str:
-    """``text`` on one line, cut to ``most`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _planner_tokens(usage: Usage) -> dict[str, int]:

@@ -20,7 +20,7 @@ from ...records.events import PlannerWriting
 from ...records.result import Usage
 from ...records.task import Task
 from ..base import Feedback, Plan, Planner, Runner
-from ..notices import tell
+from ..events import emit
 from .base import Answer, Chat, Messages
 from .planner import EXAMPLES, ChatPlanner
 from .recording import RecordingChat
@@ -107,7 +107,7 @@ class FollowerChat:
             written.append(drawn.token)
             context = context.then(drawn.token)
             if count % 16 == 0:
-                tell(PlannerWriting(len(vocabulary.decode(written))))
+                emit(PlannerWriting(len(vocabulary.decode(written))))
         usage = Usage(planner_input=len(prompt), planner_output=len(written))
         return Answer(vocabulary.decode(written), finish, None, usage, 0.0, model=self.model)
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from ...errors import PlannerError, UsageError
-from ...records.events import PlannerWaiting, PlannerWriting
+from ...errors import UsageError
+from ...records.events import PlannerWaiting
 from ...records.result import Usage
-from ..notices import tell
+from ..events import emit
 from .base import Answer, Messages
+from .openai_answer import gathered, read
 from .prices import MOST_OUTPUT, Prices, known_prices
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ __all__ = ["OpenAIChat"]
 _SERVICE = "https://api.openai.com/v1"
 _PATIENCE = 1800.0
 """Seconds that one call may take in all, retries and waits included, if bytes keep coming."""
-_MOST_CHARACTERS = 4_000_000
-"""Characters of an answer, thinking included: a server that never ends is stopped there."""
 _LONGEST_WAIT = 120.0
 """Seconds of Retry-After up to which the client waits; beyond, it gives up at once."""
 
@@ -159,7 +157,7 @@ class OpenAIChat:
     async def _asking(self, request: Request) -> None:
         retry = _number(request.headers.get("x-stainless-retry-count"))
         if retry:
-            tell(PlannerWaiting(0.0, f"asking again, try {retry + 1:.0f} of {self.tries}"))
+            emit(PlannerWaiting(0.0, f"asking again, try {retry + 1:.0f} of {self.tries}"))
 
     async def _answered(self, response: Response) -> None:
         """Tell of a wait; read what is no stream here, where the client retries what breaks."""
@@ -169,7 +167,7 @@ class OpenAIChat:
             millis = _number(response.headers.get("retry-after-ms"))
             wait = _number(response.headers.get("retry-after")) if millis is None else millis / 1e3
             if wait is None or wait <= _LONGEST_WAIT:
-                tell(PlannerWaiting(wait, f"HTTP {status}"))
+                emit(PlannerWaiting(wait, f"HTTP {status}"))
         if not _is_stream(response):
             await response.aread()
 
@@ -191,98 +189,14 @@ class OpenAIChat:
         else:
             raw = await create(**asked)
         if _is_stream(raw.http_response):
-            return self._priced(await _gathered(raw.parse()))
-        return self._priced(_read(self.name, raw.http_response.json()))
+            return self._priced(await gathered(raw.parse()))
+        return self._priced(read(self.name, raw.http_response.json()))
 
     def _priced(self, answer: Answer) -> Answer:
         cost = None
         if answer.usage is not None and self._price is not None:
             cost = self._price.cost(answer.usage)
         return replace(answer, cost=cost, model=answer.model or self.model)
-
-
-async def _gathered(stream: Any) -> Answer:
-    """The answer that a stream of chunks makes."""
-    parts: dict[str, list[str]] = {"content": [], "refusal": [], "thinking": []}
-    finish, model, used = "", "", None
-    characters, told = 0, time.monotonic()
-    async with stream:
-        async for chunk in stream:
-            model = getattr(chunk, "model", None) or model
-            used = getattr(chunk, "usage", None) or used
-            choices = getattr(chunk, "choices", None)
-            for choice in choices[:1] if isinstance(choices, list) else ():
-                finish = getattr(choice, "finish_reason", None) or finish
-                for name, text in _texts(getattr(choice, "delta", None)).items():
-                    parts[name].append(text)
-                    characters += len(text)
-            if characters > _MOST_CHARACTERS:
-                raise ValueError(f"an answer of more than {_MOST_CHARACTERS:,} characters")
-            if time.monotonic() - told > 0.2:
-                told = time.monotonic()
-                tell(PlannerWriting(characters))
-    return _answer({name: "".join(part) for name, part in parts.items()}, finish, model, used)
-
-
-def _read(name: str, data: Any) -> Answer:
-    """The answer in a completion that came in one piece."""
-    from openai.types.chat import ChatCompletion
-
-    completion = ChatCompletion.construct(**data) if isinstance(data, dict) else None
-    choices = getattr(completion, "choices", None)
-    choices = choices if isinstance(choices, list) else None
-    message = getattr(choices[0], "message", None) if choices else None
-    if completion is None or not choices or message is None:
-        raise PlannerError(
-            f"the endpoint of {name} sent an answer without choices; "
-            "is OPENAI_BASE_URL the address of an OpenAI-compatible server (ending in /v1)?"
-        )
-    finish = getattr(choices[0], "finish_reason", None) or "stop"
-    model, used = getattr(completion, "model", None), getattr(completion, "usage", None)
-    return _answer(_texts(message), finish, model or "", used)
-
-
-def _answer(parts: Mapping[str, str], finish: str, model: str, used: Any) -> Answer:
-    if finish not in ("", "content_filter"):
-        finish = "length" if finish in ("length", "max_tokens") else "stop"
-    # A server that takes the whole answer for thinking leaves the content empty.
-    text = parts.get("content", "")
-    if not text.strip() and finish == "stop":
-        text = parts.get("thinking", "")
-    text = text.encode(errors="replace").decode()  # JSON may spell half of a character
-    return Answer(text, finish, parts.get("refusal") or None, _usage(used), model=model)
-
-
-def _texts(message: Any) -> dict[str, str]:
-    """The texts of a message, or of a piece of one."""
-    found = {
-        "content": _joined(getattr(message, "content", None)),
-        "refusal": _joined(getattr(message, "refusal", None)),
-        # Two names are in use for it among servers; neither is OpenAI's.
-        "thinking": _joined(getattr(message, "reasoning_content", None))
-        or _joined(getattr(message, "reasoning", None)),
-    }
-    return {name: text for name, text in found.items() if text}
-
-
-def _joined(content: Any) -> str:
-    """A content that is a text, or a list of parts with texts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return ""
-
-
-def _usage(used: Any) -> Usage | None:
-    """The tokens by price class: input that was not cached, cached input, output."""
-    read, written = getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None)
-    if not isinstance(read, int) or not isinstance(written, int) or min(read, written) < 0:
-        return None
-    details = getattr(used, "prompt_tokens_details", None)
-    cached = getattr(details, "cached_tokens", None)
-    cached = min(max(0, cached), read) if isinstance(cached, int) else 0
-    return Usage(planner_input=read - cached, planner_cached=cached, planner_output=written)
 
 
 def _address(url: str) -> str:

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import openai
 
 from ...errors import PlannerError
-from .base import shortened
-from .openai_chat import OpenAIChat
+from ...text.shorten import one_line
 
-__all__ = ["explained", "no_key"]
+__all__ = ["Endpoint", "explained", "no_key"]
 
 
-def no_key(chat: OpenAIChat) -> PlannerError:
+class Endpoint(Protocol):
+    """What the messages say of a chat at an endpoint.
+
+    Attributes:
+        name: ``openai:MODEL``.
+        model: the model's name at the endpoint.
+        address: of the endpoint, for people to read.
+        api_key: the key, which no message shows, or None.
+        timeout: seconds without a byte from the endpoint.
+        tries: how often a request is made in all.
+    """
+
+    name: str
+    model: str
+    address: str
+    api_key: str | None
+    timeout: float
+    tries: int
+
+
+def no_key(chat: Endpoint) -> PlannerError:
     """The error where there is neither a key nor an address."""
     return _error(
         f"the planner {chat.name} needs a key: set OPENAI_API_KEY, or set OPENAI_BASE_URL to a "
@@ -21,7 +42,7 @@ def no_key(chat: OpenAIChat) -> PlannerError:
     )
 
 
-def explained(error: Exception, chat: OpenAIChat) -> PlannerError:
+def explained(error: Exception, chat: Endpoint) -> PlannerError:
     """The client's error as one of ours.
 
     Its ``exit_code`` is 4 where the environment lacks something (a key, a server), and its
@@ -87,9 +108,9 @@ def _error(message: str, *, exit_code: int = 3, free: bool = False) -> PlannerEr
     return error
 
 
-def _said(error: Exception, chat: OpenAIChat) -> str:
+def _said(error: Exception, chat: Endpoint) -> str:
     """The endpoint's own message, one line, without the key."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
-    text = shortened(str(message or error) or type(error).__name__)
+    text = one_line(str(message or error) or type(error).__name__)
     return text.replace(chat.api_key, "***") if chat.api_key else text

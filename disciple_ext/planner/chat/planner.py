@@ -8,9 +8,10 @@ from ...errors import PlannerError
 from ...records.program import Program
 from ...records.result import Usage
 from ...records.task import Task
+from ...text.shorten import one_line
 from ..base import Feedback, Plan, Planner
 from ..library.store import Library
-from .base import Answer, Chat, shortened
+from .base import Answer, Chat
 from .extract import extract_program
 from .fewshot import Example, chosen, expert_examples
 from .prompt import Briefing, Message, messages
@@ -88,7 +89,7 @@ class ChatPlanner(Planner):
 
     def _source(self, answer: Answer) -> str:
         if answer.refusal or answer.finish_reason == "content_filter":
-            why = shortened(answer.refusal or "content filter")
+            why = one_line(answer.refusal or "content filter")
             raise PlannerError(
                 f"planner {self.name} refused the task ({why}); "
                 "rephrase the task or use another planner"
@@ -112,5 +113,5 @@ class ChatPlanner(Planner):
             )
         raise PlannerError(
             f"the answer of planner {self.name} holds no program (it begins "
-            f"{shortened(answer.text)!r}); try again or use another model"
+            f"{one_line(answer.text)!r}); try again or use another model"
         )

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from ...records.task import Task
+from ...text.shorten import without_middle
 from ..base import Feedback
-from ..feedback import cut
 from .fewshot import Example
 
 __all__ = ["Briefing", "Message", "fenced", "messages", "quoted", "tutorial"]
@@ -123,7 +123,7 @@ def complaint(failed: Feedback) -> str:
     numbered = "\n".join(f"{number:4}  {line}" for number, line in enumerate(lines, 1))
     parts = [
         f"Attempt {failed.attempt} failed: {plain(failed.error, 2 * _LONGEST_LINE)}",
-        f"The program with line numbers:\n\n{fenced(cut(numbered, _LONGEST_SOURCE))}",
+        f"The program with line numbers:\n\n{fenced(without_middle(numbered, _LONGEST_SOURCE))}",
     ]
     if failed.traceback:
         # The end of a traceback says what happened; a program chose its length.
@@ -145,12 +145,12 @@ def _list(sentences: Sequence[str]) -> str:
 
 def quoted(text: str, longest: int = _LONGEST_TEXT) -> str:
     """A text as one line in quotation marks, shortened; line breaks and quotes are escaped."""
-    return plain(json.dumps(cut(text, longest), ensure_ascii=False), 2 * longest + 10)
+    return plain(json.dumps(without_middle(text, longest), ensure_ascii=False), 2 * longest + 10)
 
 
 def plain(text: str, longest: int = _LONGEST_LINE) -> str:
     """A text as one line that opens no fence and holds no role marker of a chat format."""
-    line = " ".join(_unmarked(cut(text, longest)).split())
+    line = " ".join(_unmarked(without_middle(text, longest)).split())
     return line.replace("```", "'''").replace("~~~", "---")
 
 

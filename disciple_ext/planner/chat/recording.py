@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PlannerError, UsageError
-from .base import Answer, Chat, Messages, digest, shortened
+from ...text.shorten import one_line
+from .base import Answer, Chat, Messages, digest
 from .planner import ChatPlanner
 
-__all__ = ["RecordingChat", "ReplayChat", "ReplayPlanner"]
+__all__ = ["RecordedPlanner", "RecordingChat", "ReplayChat"]
 
 
 class RecordingChat:
@@ -142,7 +143,7 @@ class ReplayChat:
         return f"There are: {some}{more}"
 
 
-class ReplayPlanner(ChatPlanner):
+class RecordedPlanner(ChatPlanner):
     """The planner ``replay:DIR``.
 
     Args:
@@ -184,7 +185,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _asked(messages: Messages) -> str:
     """The task of a conversation, for a person."""
     first = next((m["content"] for m in messages if m["role"] == "user"), "")
-    return repr(shortened(first.rpartition("\n\n")[2], 60))
+    return repr(one_line(first.rpartition("\n\n")[2], 60))
 
 
 def _slug(model: str) -> str:

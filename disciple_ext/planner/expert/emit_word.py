@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .constraints import LAST, Word
 from .emit import Sketch, assign, listed
-from .wording import ordinal
+from .prompts import ordinal
 
 __all__ = ["emit_word"]
 

@@ -12,7 +12,7 @@ from .emit import Sketch, assign
 from .emit_check import check_lines
 from .emit_words import break_lines, finish_lines, hint_lines, indented, mark_lines, word_lines
 from .layout import Layout, lay_out
-from .wording import prompt, summary
+from .prompts import prompt, summary
 
 __all__ = ["emit_writing"]
 

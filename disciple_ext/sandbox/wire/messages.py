@@ -282,6 +282,7 @@ def read_error(
         step=as_optional_count(data.get("step")),
         text=None if data.get("text") is None else as_text(data["text"]),
         exception=as_text(data.get("exception", ""), 200),
+        of_none=data.get("of_none") is True,
     )
 
 
