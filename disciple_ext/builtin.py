@@ -155,17 +155,17 @@ def register_suites() -> dict[str, Callable[[], Any]]:
     """COLLIE, its tasks on words in instances of our own, and the paper's PUZZLES."""
 
     def collie() -> Any:
-        from .evaluation.suites.builtin import collie as made
+        from .evaluation.suites.registered import collie as made
 
         return made()
 
     def puzzles() -> Any:
-        from .evaluation.suites.builtin import puzzles as made
+        from .evaluation.suites.registered import puzzles as made
 
         return made()
 
     def words() -> Any:
-        from .evaluation.suites.builtin import words as made
+        from .evaluation.suites.registered import words as made
 
         return made()
 

@@ -16,7 +16,7 @@ from .errors import DiscipleError
 if TYPE_CHECKING:
     from .sandbox.host.host import Witness
 
-__all__ = ["Condition", "Control", "diagnose", "judge"]
+__all__ = ["Condition", "Control", "conditions_of", "diagnose"]
 
 _PACKAGES = ("llamppl", "genlm-backend", "torch", "transformers", "openai")
 
@@ -135,10 +135,10 @@ def _sandbox() -> list[Condition]:
         detail = f"it does not start: {error or type(error).__name__}"
         fix = "read docs/how-to/containers.md; only --sandbox none runs programs here"
         return [Condition("sandbox", False, False, detail, fix, {"level": "none"})]
-    return judge(seen)
+    return conditions_of(seen)
 
 
-def judge(seen: Witness) -> list[Condition]:
+def conditions_of(seen: Witness) -> list[Condition]:
     """The conditions that a witness amounts to: the level, then each layer with its controls."""
     from .sandbox.locks.policy import LEVELS
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..demo import DEMO
 from ..errors import UsageError
 from .cases import CASES, HINT_EVERY, Cell
-from .log import Log, Row
+from .log import Log, Measurement
 from .measure import IMPLEMENTATIONS, METRICS, Bench
 from .memory import peak_megabytes
 from .synthetic import MODELS, load
@@ -170,8 +170,8 @@ def _jobs(s: Selection) -> Iterator[Job]:
 def run(
     selection: Selection,
     out: Path | None = None,
-    on_row: Callable[[Row, int, int], None] = lambda row, done, total: None,
-) -> list[Row]:
+    on_row: Callable[[Measurement, int, int], None] = lambda row, done, total: None,
+) -> list[Measurement]:
     """Measure what is selected and not yet in the log.
 
     Args:
@@ -208,7 +208,7 @@ def run(
                 warm.add((implementation, cell))
             value = bench.measure(implementation, cell, metric, repeat)
             rows = bench.rows if implementation == "ours" else None
-        row = Row(
+        row = Measurement(
             cell.case,
             cell.model,
             cell.n,

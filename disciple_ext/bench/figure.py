@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .log import Row
+from .log import Measurement
 from .table import Medians, ratios
 
 __all__ = ["draw"]
@@ -18,7 +18,7 @@ _SHARES = ("floor / ours", "floor / sandbox")
 _LINES = ("stock", "tuned", "loop", "ours", "floor")
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
+def draw(rows: Sequence[Measurement], path: Path) -> None:
     """Write the figure as SVG.
 
     Raises:

@@ -15,13 +15,13 @@ from typing import Any
 from ..errors import UsageError
 from .cases import Cell
 
-__all__ = ["Log", "Row", "machine", "read_log", "read_machine"]
+__all__ = ["Log", "Measurement", "machine", "read_log", "read_machine"]
 
 RESULTS, RUN = "results.jsonl", "run.json"
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One measurement.
 
     Attributes:
@@ -78,7 +78,7 @@ class Log:
             UsageError: the directory cannot be used, or its log was made on another machine or
                 with other versions.
         """
-        self.rows: dict[tuple[Cell, str, str, int], Row] = {}
+        self.rows: dict[tuple[Cell, str, str, int], Measurement] = {}
         self._path = None if directory is None else directory / RESULTS
         if directory is None:
             return
@@ -98,7 +98,7 @@ class Log:
         except OSError as error:
             raise UsageError(f"the log in {directory} cannot be used: {error}") from error
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Measurement) -> None:
         """Keep a measurement, and write it at once."""
         self.rows[row.key] = row
         if self._path is not None:
@@ -106,7 +106,7 @@ class Log:
                 file.write(json.dumps(asdict(row), allow_nan=False) + "\n")
 
 
-def read_log(directory: Path) -> list[Row]:
+def read_log(directory: Path) -> list[Measurement]:
     """The measurements of a log; a torn last line is left out.
 
     Raises:
@@ -116,7 +116,7 @@ def read_log(directory: Path) -> list[Row]:
     try:
         text = path.read_text("utf-8")
         lines = text[: text.rfind("\n") + 1].splitlines()
-        return [Row(**json.loads(line)) for line in lines]
+        return [Measurement(**json.loads(line)) for line in lines]
     except OSError as error:
         raise UsageError(
             f"there is no log {path} ({error.strerror}); `disciple bench engine --out {directory}` "

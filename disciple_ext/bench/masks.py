@@ -30,8 +30,7 @@ from ..model.context import FollowerContext
 from ..model.masks.formal import FormalMask, GrammarMask, JsonMask, RegexMask
 from ..model.masks.matching import grammars
 from ..protocol.vocabulary import Vocabulary
-from .log import Log
-from .log import Row as Measured
+from .log import Log, Measurement
 
 __all__ = ["CASES", "PACKAGES", "ROWS", "Place", "Potentials", "Timed", "ours", "run", "vocabulary"]
 
@@ -252,10 +251,10 @@ def run(
     cases: Iterable[str],
     sizes: Iterable[str],
     out: Path | None,
-    progress: Callable[[Measured, int, int], None],
+    progress: Callable[[Measurement, int, int], None],
     steps: int = 200,
     seconds: float = 8.0,
-) -> list[Measured]:
+) -> list[Measurement]:
     """Measure what a log lacks.
 
     Args:
@@ -291,13 +290,13 @@ def run(
 
 def _measure(
     case: str, size: str, tokens: Vocabulary, steps: int, seconds: float
-) -> Iterable[Measured]:
-    def rows(name: str, build: float | None, times: list[float]) -> Iterable[Measured]:
+) -> Iterable[Measurement]:
+    def rows(name: str, build: float | None, times: list[float]) -> Iterable[Measurement]:
         found = {"p50": np.quantile(times, 0.5), "p99": np.quantile(times, 0.99), "build": build}
         for metric, value in found.items():
             if value is not None:
                 number = float(value)
-                yield Measured(case, size, 1, steps, name, metric, 0, number, len(times))
+                yield Measurement(case, size, 1, steps, name, metric, 0, number, len(times))
 
     timed = ours(case, tokens, steps)
     yield from rows("ours", timed.build, timed.steps)

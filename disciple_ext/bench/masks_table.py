@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .log import Row
+from .log import Measurement
 
 __all__ = ["BEGIN", "END", "figures", "table"]
 
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- masks: begin -->", "<!-- masks: end -->"
 _THEIRS = ("awrs-aligned", "awrs-flat", "weights")
 
 
-def figures(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def figures(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
     """For each vocabulary and case: seconds by name, and ratios of theirs to ours."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
@@ -29,7 +29,7 @@ def figures(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return out
 
 
-def table(rows: Iterable[Row], machine: dict[str, Any]) -> str:
+def table(rows: Iterable[Measurement], machine: dict[str, Any]) -> str:
     """The table, and what it was measured on."""
     head = (
         "vocabulary | case | built, ms | step p50, us | p99, us | AWRS aligned, ms | AWRS flat, ms "

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..errors import UsageError
-from .agree import check_agreement
+from .agreement import check_agreement
 from .cases import Cell
 from .loop import Loop
 from .ours import Ours, Recording

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .cases import CASES, Cell
-from .log import Row
+from .log import Measurement
 from .synthetic import MODELS
 
 __all__ = ["BEGIN", "END", "Medians", "into_page", "ratios", "tables"]
@@ -43,7 +43,7 @@ class Medians:
         cells: every cell, in the order of the tables.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Measurement]) -> None:
         values: dict[tuple[Cell, str, str], list[float]] = {}
         for row in rows:
             if row.value is not None:
@@ -75,7 +75,7 @@ class Medians:
         return min(counts, default=0), max(counts, default=0)
 
 
-def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def ratios(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
     """For each cell and metric: seconds a token by implementation, and the ratios."""
     medians = Medians(rows)
     out = []
@@ -98,7 +98,7 @@ def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return out
 
 
-def tables(rows: Sequence[Row], machine: dict[str, Any]) -> str:
+def tables(rows: Sequence[Measurement], machine: dict[str, Any]) -> str:
     """All tables, as Markdown."""
     found = ratios(rows)
     medians = Medians(rows)

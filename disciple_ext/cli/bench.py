@@ -14,7 +14,7 @@ from .console import answer, answer_json, examples, note, table
 from .progress import hush
 
 if TYPE_CHECKING:
-    from ..bench.log import Row
+    from ..bench.log import Measurement
 
 __all__ = ["app"]
 
@@ -214,7 +214,7 @@ def masks(
         answer(table(rows, where))
 
 
-def _told(row: Row, done: int, total: int) -> None:
+def _told(row: Measurement, done: int, total: int) -> None:
     value = 1e6 * (row.value or 0.0)
     note(f"{done}/{total} {row.model} {row.case} {row.implementation} {row.metric}: {value:.0f} us")
 
@@ -239,7 +239,7 @@ def _report(directory: Path, page: Path | None, figure: Path | None, as_json: bo
     note(f"wrote {page}")
 
 
-def _show(rows: list[Row], machine: dict[str, Any], as_json: bool) -> None:
+def _show(rows: list[Measurement], machine: dict[str, Any], as_json: bool) -> None:
     from ..bench.table import ratios, tables
 
     if as_json:
@@ -248,7 +248,7 @@ def _show(rows: list[Row], machine: dict[str, Any], as_json: bool) -> None:
         answer(tables(rows, machine))
 
 
-def _progress(row: Row, done: int, total: int) -> None:
+def _progress(row: Measurement, done: int, total: int) -> None:
     unit = "MB" if row.metric == "memory" else "s"
     value = "unknown" if row.value is None else f"{row.value:.3f} {unit}"
     place = f"({row.case}) {row.model} N={row.n} T={row.tokens}"

@@ -40,11 +40,11 @@ def judge(
     The verdicts are appended to judgements.jsonl in the log's directory, where the report finds
     them. Interrupted, the same command goes on.
     """
-    from ..evaluation.methods.asking import chat_of
-    from ..evaluation.scores.judge import judge as judged
+    from ..evaluation.methods.chat import chat_of
+    from ..evaluation.scores.coherency import judge_log
 
     planner = make_planner(model, record=record, prices=prices)
-    done = judged(
+    done = judge_log(
         directory,
         chat_of(planner),
         max_cost=max_cost,

@@ -51,7 +51,7 @@ def scale(
     The options of this command come before SUITE, those of `disciple eval SUITE` after it.
     """
     settings = _settings(suite, options or [], leave_out={"follower": "--followers names them"})
-    from ..evaluation.many.scale import places, run_each
+    from ..evaluation.many.followers import places, run_each
 
     logs = places(evaluate.names(followers, "--followers"), settings["out"])
     codes = run_each(suite, options or [], logs, lambda spec, place: note(f"{spec}: {place}"))
@@ -153,7 +153,7 @@ def _progress(part: int, row: Row) -> None:
 
 def _show(logs: list[Path], as_json: bool) -> None:
     from ..evaluation.report.build import build
-    from ..evaluation.report.text import render_table
+    from ..evaluation.report.markdown import render_table
 
     made = build(logs)
     if as_json:

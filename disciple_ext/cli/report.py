@@ -82,7 +82,7 @@ def report(
 
         _write(html, render_page(made, draw(made)))
     if markdown is not None:
-        from ..evaluation.report.text import render_markdown
+        from ..evaluation.report.markdown import render_markdown
 
         _write(markdown, render_markdown(made))
     if inspect is not None:
@@ -95,7 +95,7 @@ def report(
             shown = _summary(logs[0]) | shown
         answer_json(shown | ({"quality": measured.to_dict()} if measured else {}))
     elif measured or not (html or markdown or inspect):
-        from ..evaluation.report.text import render_table
+        from ..evaluation.report.markdown import render_table
 
         tables = [made.table("pass_at_1"), made.table("runs")]
         parts = [render_table(table) for table in tables if table is not None]

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import DiscipleError, LimitExceeded
 from ..records.result import Usage
 from .logs.log import Row, Sample
-from .methods.base import NO_ANSWER, Bench, Method, Outcome
+from .methods.base import NO_ANSWER, Method, Outcome, Setup
 from .methods.budget import EqualTokens
 from .methods.scoring import on_follower, score_texts
 from .scores.metrics import pass_at_1
@@ -25,7 +25,7 @@ class Runs:
     """Makes the rows of an evaluation.
 
     Attributes:
-        bench: what all runs share.
+        setup: what all runs share.
         methods: by the spec that names them in the log.
         n: samples, or None for the suite's.
         seed: seed of the evaluation.
@@ -33,7 +33,7 @@ class Runs:
         fresh: whether each run begins with a follower that remembers nothing.
     """
 
-    bench: Bench
+    setup: Setup
     methods: Mapping[str, Method]
     n: int | None
     seed: int
@@ -46,7 +46,7 @@ class Runs:
         Raises:
             LimitExceeded: the next call of the planner may cost more than is left.
         """
-        n = self.n if self.n is not None else self.bench.suite.budgets[instance.task].n
+        n = self.n if self.n is not None else self.setup.suite.budgets[instance.task].n
         n = self.methods[method].samples(n)
         if self.budget is None:
             return await self._run(instance, method, n)
@@ -66,10 +66,10 @@ class Runs:
         error: Exception | None = None
         try:
             if self.fresh:
-                await on_follower(_forget(self.bench.follower))
-            outcome = await self.methods[method].run(self.bench, instance, n, seed)
+                await on_follower(_forget(self.setup.follower))
+            outcome = await self.methods[method].run(self.setup, instance, n, seed)
             seconds = time.monotonic() - begun
-            samples = await _verified(self.bench, instance, outcome)
+            samples = await _verified(self.setup, instance, outcome)
         except Exception as failure:  # one instance's failure is a row, never the evaluation's end
             if isinstance(failure, LimitExceeded) and failure.kind == "cost":
                 raise  # there is no money for the next one either: --resume goes on, with more
@@ -117,18 +117,18 @@ async def _forget(follower: Any) -> None:
         forget()
 
 
-async def _verified(bench: Bench, instance: Instance, outcome: Outcome) -> tuple[Sample, ...]:
+async def _verified(setup: Setup, instance: Instance, outcome: Outcome) -> tuple[Sample, ...]:
     """The samples with the ground truth's verdicts, and scored under the common prior."""
     samples = outcome.samples
     if outcome.unscored:
-        prompt = bench.suite.budgets[instance.task].prior_prompt
-        scored = await score_texts(bench.follower, [(prompt, s.text) for s in samples])
+        prompt = setup.suite.budgets[instance.task].prior_prompt
+        scored = await score_texts(setup.follower, [(prompt, s.text) for s in samples])
         samples = tuple(
             replace(sample, log_prob=sum(token.log_prob for token in tokens))
             for sample, tokens in zip(samples, scored, strict=True)
         )
     texts = dict.fromkeys(s.text for s in samples if s.finish_reason not in NO_ANSWER)
-    verdicts = {text: bench.suite.verify(instance, text) for text in texts}
+    verdicts = {text: setup.suite.verify(instance, text) for text in texts}
     return tuple(
         replace(s, passed=s.finish_reason not in NO_ANSWER and verdicts[s.text]) for s in samples
     )

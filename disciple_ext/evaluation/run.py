@@ -14,7 +14,7 @@ from ..registry.plugins import load_plugins
 from .concurrency import each
 from .logs.log import RESULTS, LogWriter, Row, read_log, read_run, write_run
 from .logs.provenance import mismatch
-from .methods.base import Bench
+from .methods.base import Setup
 from .methods.budget import EqualTokens
 from .methods.registered import FOLLOWER_ONLY, method_of
 from .one_run import Runs
@@ -117,10 +117,10 @@ def evaluate(
     if isinstance(follower, str):
         follower = registry.make("followers", follower)
     purse = Purse(max_cost) if max_cost is not None else None
-    bench = Bench(suite, registry, writer, follower, timeout, purse)
+    setup = Setup(suite, registry, writer, follower, timeout, purse)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
-    _describe(out, described(settings, bench, instances), goes_on=bool(earlier) or resume)
-    runs = Runs(bench, ways, n, seed, budget, fresh=concurrency == 1)
+    _describe(out, described(settings, setup, instances), goes_on=bool(earlier) or resume)
+    runs = Runs(setup, ways, n, seed, budget, fresh=concurrency == 1)
     _run_all(runs, settings.pairs(instances, earlier), out, concurrency, on_progress)
     return read_log(out)
 

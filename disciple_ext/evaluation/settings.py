@@ -12,8 +12,8 @@ from ..errors import UsageError
 from .logs.log import Row
 from .logs.model_size import size_of
 from .logs.provenance import data_hash, versions, weights_hash
-from .methods.asking import chat_of
-from .methods.base import Bench, Method
+from .methods.base import Method, Setup
+from .methods.chat import chat_of
 from .methods.registered import asks_planner
 from .suites.base import Instance, Suite
 
@@ -103,9 +103,9 @@ class Settings:
         return [(i, m) for i in chosen for m in self.methods if (i.id, m) not in done]
 
 
-def described(settings: Settings, bench: Bench, instances: Sequence[Instance]) -> dict[str, Any]:
+def described(settings: Settings, setup: Setup, instances: Sequence[Instance]) -> dict[str, Any]:
     """What ``run.json`` says of an evaluation: all that its rows depend on."""
-    suite, follower, n, timeout = bench.suite, bench.follower, settings.n, settings.timeout
+    suite, follower, n, timeout = setup.suite, setup.follower, settings.n, settings.timeout
     budgets = {budget.level: budget for budget in suite.budgets.values()}
     return {
         "schema": 1,
@@ -116,8 +116,8 @@ def described(settings: Settings, bench: Bench, instances: Sequence[Instance]) -
         "n": n if n is not None else {name: b.n for name, b in budgets.items()},
         "seed": settings.seed,
         "timeout": timeout if timeout is not None else {k: b.timeout for k, b in budgets.items()},
-        "planner": bench.planner.name,
-        "examples": bench.planner.examples,
+        "planner": setup.planner.name,
+        "examples": setup.planner.examples,
         "follower": getattr(follower, "name", type(follower).__name__),
         "weights": weights_hash(follower),
         "model": asdict(size_of(follower)),

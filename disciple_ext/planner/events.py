@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ..records.events import Event, Observer
+from ..records.events import Event, Listener
 
 __all__ = ["emit", "observed_by"]
 
-_observer: ContextVar[Observer | None] = ContextVar("_observer", default=None)
+_observer: ContextVar[Listener | None] = ContextVar("_observer", default=None)
 
 
 @contextmanager
-def observed_by(observer: Observer) -> Iterator[None]:
+def observed_by(observer: Listener) -> Iterator[None]:
     """Within this block, planners' events go to ``observer``."""
     before = _observer.set(observer)
     try:

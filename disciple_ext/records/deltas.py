@@ -9,8 +9,9 @@ the same steps in the same order. Bounds are the business of who uses them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from .events import WeightChange
 
@@ -20,8 +21,8 @@ __all__ = [
     "PreviousTexts",
     "TextDelta",
     "WeightSource",
-    "flat_pairs",
     "pairs_of",
+    "source_key",
 ]
 
 Origin = tuple[int, int]
@@ -41,6 +42,10 @@ class TextDelta(NamedTuple):
 
     kept: int | None
     added: str
+
+    def onto(self, before: str) -> str:
+        """The text, from the earlier one."""
+        return before[: self.kept] + self.added if self.kept else self.added
 
 
 class PreviousTexts:
@@ -73,39 +78,29 @@ class PreviousTexts:
             return TextDelta(None, text)
         return TextDelta(len(before), text[len(before) :])
 
-    def joined(self, delta: TextDelta, origin: Origin | None) -> str:
-        """The text of a delta: what :meth:`delta` was made from."""
-        return ((self.at(origin) or "")[: delta.kept] if delta.kept else "") + delta.added
 
+class Interned(dict[_Item, int]):
+    """Items by number, in the order in which they were first asked for.
 
-class Interned(Generic[_Item]):
-    """Items by number, in the order in which they were first met.
+    ``table[item]`` is the item's number, and a new item gets the next one. It is a dictionary
+    because it is asked several times for each particle in each step.
 
     Args:
         items: the first items.
     """
 
     def __init__(self, items: Iterable[_Item] = ()) -> None:
-        self._numbers: dict[_Item, int] = {}
+        super().__init__()
         for item in items:
-            self.number(item)
+            self[item]
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __iter__(self) -> Iterator[_Item]:
-        return iter(self._numbers)
-
-    def __contains__(self, item: _Item) -> bool:
-        return item in self._numbers
-
-    def number(self, item: _Item) -> int:
-        """Its number; a new item gets the next one."""
-        return self._numbers.setdefault(item, len(self._numbers))
+    def __missing__(self, item: _Item) -> int:
+        number = self[item] = len(self)
+        return number
 
     def since(self, count: int) -> list[_Item]:
         """The items after the first ``count``: those that a reader of so many lacks."""
-        return list(self._numbers)[count:]
+        return list(self)[count:]
 
 
 class WeightSource(NamedTuple):
@@ -116,23 +111,18 @@ class WeightSource(NamedTuple):
     masks: str
     what: str
 
-    @classmethod
-    def of(cls, change: WeightChange) -> WeightSource:
-        """The source of a change."""
-        return cls(change.cause, change.line, change.masks, change.what)
-
     def change(self, amount: float) -> WeightChange:
         """A change from this source."""
-        return WeightChange(self.cause, amount, self.line, self.masks, self.what)
+        cause, line, masks, what = self
+        return WeightChange(cause, amount, line, masks, what)
 
 
-def flat_pairs(pairs: Iterable[tuple[int, Any]]) -> list[Any]:
-    """Pairs of a source's number and an amount, one after the other: half the brackets."""
-    return [part for pair in pairs for part in pair]
+source_key: Callable[[WeightChange], tuple[Any, ...]] = attrgetter(*WeightSource._fields)
+"""A change's source as a plain tuple, equal to its :class:`WeightSource` and faster to make."""
 
 
 def pairs_of(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """The pairs of what :func:`flat_pairs` made.
+    """Pairs of a source's number and an amount, which are written one after the other.
 
     Raises:
         ValueError: a number stands without its amount.

@@ -13,7 +13,7 @@ from ..records.task import Limits
 from ..samplers.base import Population
 from .models import EXAMPLES, Example
 from .subject import Report, Subject
-from .watch import Blocking, Endless, Ledger, Slow, watched
+from .watch import Blocking, Endless, Slow, StepCounts, watched
 
 __all__ = ["check_contract"]
 
@@ -74,21 +74,21 @@ def _outcome(population: Population) -> tuple[Any, ...]:
 
 
 def _max_steps(subject: Subject, report: Report) -> None:
-    ledger, limits = Ledger(), Limits(max_steps=6, timeout=_PATIENCE)
-    model = watched(Endless, ledger)
+    counts, limits = StepCounts(), Limits(max_steps=6, timeout=_PATIENCE)
+    model = watched(Endless, counts)
     run = subject.run(model, EXAMPLES[0].follower, subject.seed, limits=limits)
-    population = _within(subject, "max_steps", model.__name__, ledger, limits.max_steps, run)
+    population = _within(subject, "max_steps", model.__name__, counts, limits.max_steps, run)
     _nothing(subject, "max_steps", model.__name__, population)
-    report.add("max_steps", model.__name__, f"{ledger.longest} steps at most")
+    report.add("max_steps", model.__name__, f"{counts.longest} steps at most")
 
 
 def _deadline(subject: Subject, kind: type[BaseModel], report: Report) -> None:
-    ledger, limits = Ledger(), Limits(timeout=0.1, max_steps=1_000_000)
-    model, begun = watched(kind, ledger), time.monotonic()
+    counts, limits = StepCounts(), Limits(timeout=0.1, max_steps=1_000_000)
+    model, begun = watched(kind, counts), time.monotonic()
     run = subject.run(
         model, EXAMPLES[0].follower, subject.seed, limits=limits, deadline=begun + limits.timeout
     )
-    population = _within(subject, "deadline", model.__name__, ledger, limits.max_steps, run)
+    population = _within(subject, "deadline", model.__name__, counts, limits.max_steps, run)
     took = f"{limits.timeout:g} s allowed, {time.monotonic() - begun:.2g} s taken"
     if population.log_evidence is not None and subject.kind == "weighted":
         what = f"cut off by the clock, and the log evidence is {population.log_evidence}, not None"
@@ -102,7 +102,7 @@ def _within(
     subject: Subject,
     prop: str,
     model: str,
-    ledger: Ledger,
+    counts: StepCounts,
     steps: int,
     run: Coroutine[Any, Any, Population],
 ) -> Population:
@@ -111,14 +111,14 @@ def _within(
     async def watch() -> Population:
         task = asyncio.ensure_future(run)
         begun = time.monotonic()
-        while not task.done() and ledger.longest <= steps:
+        while not task.done() and counts.longest <= steps:
             await asyncio.wait({task}, timeout=0.05)
             if time.monotonic() > begun + _PATIENCE:
-                await _put_down(task, ledger)
+                await _put_down(task, counts)
                 raise subject.fail(prop, model, f"it still ran after {_PATIENCE:g} s")
-        if ledger.longest > steps:
-            await _put_down(task, ledger)
-            what = f"a particle made {ledger.longest} steps; the limit is {steps}"
+        if counts.longest > steps:
+            await _put_down(task, counts)
+            what = f"a particle made {counts.longest} steps; the limit is {steps}"
             raise subject.fail("max_steps", model, what)
         return task.result()
 
@@ -127,24 +127,24 @@ def _within(
 
 def _cancellation(subject: Subject, report: Report) -> None:
     """Cancelled while its particles wait, it ends at once and leaves no task."""
-    ledger = Ledger()
-    model = watched(Blocking, ledger)
+    counts = StepCounts()
+    model = watched(Blocking, counts)
 
     async def watch() -> float:
         task = asyncio.ensure_future(subject.run(model, EXAMPLES[0].follower, subject.seed))
         others = asyncio.all_tasks() - {task}
         limit = time.monotonic() + _PATIENCE
-        while not ledger.waiting and not task.done() and time.monotonic() < limit:
+        while not counts.waiting and not task.done() and time.monotonic() < limit:
             await asyncio.sleep(0.001)
-        if not ledger.waiting:
-            await _put_down(task, ledger)
+        if not counts.waiting:
+            await _put_down(task, counts)
             raise subject.fail("cancellation", model.__name__, "no particle came to its third step")
         begun = time.monotonic()
         task.cancel()
         await asyncio.wait({task}, timeout=1.0)
         took = time.monotonic() - begun
         if not task.done():
-            await _put_down(task, ledger)
+            await _put_down(task, counts)
             raise subject.fail("cancellation", model.__name__, "it still ran 1 s later")
         if not task.cancelled():
             raise subject.fail("cancellation", model.__name__, "it swallowed the cancellation")
@@ -153,16 +153,16 @@ def _cancellation(subject: Subject, report: Report) -> None:
             if not left:
                 return took
             await asyncio.sleep(0.01)
-        ledger.over = True
+        counts.over = True
         what = f"it left {len(left)} tasks: {sorted(repr(t.get_coro()) for t in left)[0]:.120}"
         raise subject.fail("cancellation", model.__name__, what)
 
     report.add("cancellation", model.__name__, f"over after {asyncio.run(watch()):.2g} s")
 
 
-async def _put_down(task: asyncio.Task[Any], ledger: Ledger) -> None:
+async def _put_down(task: asyncio.Task[Any], counts: StepCounts) -> None:
     """End a task that may not want to end: it may not step any particle any more."""
-    ledger.over = True
+    counts.over = True
     for _ in range(100):
         if task.done():
             break

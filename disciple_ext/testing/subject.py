@@ -12,7 +12,7 @@ from ..records.task import Limits, Task
 from ..run.particles import make_particle
 from ..samplers.base import Kind, Population, Run, Sampler
 from .models import Example
-from .watch import Ledger, watched
+from .watch import StepCounts, watched
 
 __all__ = ["ConformanceError", "Report", "Subject"]
 
@@ -116,8 +116,8 @@ class Subject:
         self, example: Example, seeds: Sequence[int], n: int | None = None
     ) -> list[Population]:
         """Runs of one model, all at once; their particles are watched."""
-        ledger = Ledger()
-        model = watched(example.model, ledger)
+        counts = StepCounts()
+        model = watched(example.model, counts)
 
         async def everything() -> list[Population]:
             return await asyncio.gather(
@@ -125,23 +125,23 @@ class Subject:
             )
 
         populations = asyncio.run(everything())
-        self.examine_ledger(ledger, example.name)
+        self.examine_counts(counts, example.name)
         return populations
 
-    def examine_ledger(self, ledger: Ledger, model: str) -> None:
+    def examine_counts(self, counts: StepCounts, model: str) -> None:
         """Were finished particles left alone, and clones independent?
 
         Raises:
             ConformanceError: they were not.
         """
-        if ledger.finished:
-            what = f"{ledger.finished} steps were made by particles that had finished"
+        if counts.finished:
+            what = f"{counts.finished} steps were made by particles that had finished"
             raise self.fail("finished", model, what)
-        if ledger.shared:
-            what = f"before {ledger.shared} steps, another particle had changed its state"
+        if counts.shared:
+            what = f"before {counts.shared} steps, another particle had changed its state"
             raise self.fail("clones", model, what)
-        if ledger.repeated:
-            what = f"{ledger.repeated} random numbers were drawn by two particles"
+        if counts.repeated:
+            what = f"{counts.repeated} random numbers were drawn by two particles"
             raise self.fail("clones", model, what)
 
     def _examine(self, population: Population, model: str, timed: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from ..model.base import BaseModel
 from ..model.context import FollowerContext
 
-__all__ = ["Blocking", "Endless", "Ledger", "Slow", "watched"]
+__all__ = ["Blocking", "Endless", "StepCounts", "Slow", "watched"]
 
 
-class Ledger:
+class StepCounts:
     """What was seen of the particles of some runs.
 
     Attributes:
@@ -42,8 +42,8 @@ class Ledger:
         self.longest = max(self.longest, particle.taken)
 
 
-def watched(model: type[BaseModel], ledger: Ledger) -> type[BaseModel]:
-    """A program that does what ``model`` does, and enters it into a ledger."""
+def watched(model: type[BaseModel], counts: StepCounts) -> type[BaseModel]:
+    """A program that does what ``model`` does, and counts its steps."""
 
     class Watched(model):  # type: ignore[misc, valid-type]
         def __init__(self, context: FollowerContext) -> None:
@@ -52,11 +52,11 @@ def watched(model: type[BaseModel], ledger: Ledger) -> type[BaseModel]:
             self.trail: list[int] = []
 
         async def step(self) -> None:
-            ledger.see(self)
+            counts.see(self)
             await super().step()
 
     Watched.__name__ = model.__name__
-    Watched.ledger = ledger
+    Watched.counts = counts
     return Watched
 
 
@@ -81,12 +81,12 @@ class Slow(BaseModel):
 class Blocking(BaseModel):
     """Waits for an hour, in its third step."""
 
-    ledger: Ledger
+    counts: StepCounts
 
     async def step(self) -> None:
         """One step."""
         self.score(self.random.random() - 0.5)
         self.begun = getattr(self, "begun", 0) + 1
         if self.begun == 3:
-            self.ledger.waiting += 1
+            self.counts.waiting += 1
             await asyncio.sleep(3600)

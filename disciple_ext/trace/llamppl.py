@@ -32,11 +32,11 @@ def history(run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The steps of a run as LLaMPPL's ``smc_standard`` records them.
 
     What a step added stands between ``<<<`` and ``>>>``, as its viewer marks it. Numbers are
-    rounded as in our record. A run with several resamplings between two steps is told with the
+    rounded as in our record. A run with several resamplings between two steps goes with the
     last step's particle that each came from.
     """
     texts = texts_of(run)
-    told: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     weights: list[float] = []
     resampled = {entry["after"] for entry in run["resampled"]}
     before = 0
@@ -44,8 +44,8 @@ def history(run: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows = step.get("rows")
         if rows is None:
             continue
-        mode = "init" if not told else "resample" if before in resampled else "smc_step"
-        entry: dict[str, Any] = {"step": len(told) + 1, "mode": mode}
+        mode = "init" if not steps else "resample" if before in resampled else "smc_step"
+        entry: dict[str, Any] = {"step": len(steps) + 1, "mode": mode}
         origins = [o if isinstance(o, int) and 0 <= o < len(weights) else -1 for o in rows["from"]]
         if mode == "resample":
             entry["ancestors"] = [max(0, origin) for origin in origins]
@@ -61,6 +61,6 @@ def history(run: Mapping[str, Any]) -> list[dict[str, Any]]:
                     "weight_incr": str(weight - was),
                 }
             )
-        told.append(entry)
+        steps.append(entry)
         weights, before = mine, step["step"]
-    return told
+    return steps

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import DiscipleError, UsageError
+from ..errors import DiscipleError, ProgramError, UsageError
 from ..records.events import (
     AttemptFailed,
     AttemptStarted,
@@ -191,7 +191,8 @@ class Recorder(Observer):
                 type(outcome).__name__,
                 clean(str(outcome), _LONGEST_ERROR),
             )
-            tried["traceback"] = clean(getattr(outcome, "traceback", ""), _LONGEST_ERROR)
+            traceback = outcome.traceback if isinstance(outcome, ProgramError) else ""
+            tried["traceback"] = clean(traceback, _LONGEST_ERROR)
         return self.record()
 
     def record(self) -> Record:

@@ -7,7 +7,7 @@ import math
 import time
 from typing import Any, NamedTuple
 
-from ..records.deltas import Interned, Origin, PreviousTexts, WeightSource, flat_pairs
+from ..records.deltas import Interned, Origin, PreviousTexts, WeightSource, source_key
 from ..records.events import (
     Event,
     ParticleFinished,
@@ -76,6 +76,7 @@ class RunRecorder:
         }
         self._strings = Interned([""])
         self._sources: Interned[_Source] = Interned()
+        self._number_of: dict[tuple[Any, ...], int] = {}
         self._steps: list[dict[str, Any]] = []
         self._resampled: list[dict[str, Any]] = []
         self._ends: list[list[int]] = []
@@ -117,6 +118,7 @@ class RunRecorder:
             self._cut["forgotten"] += "rows" in step
             step.pop("rows", None)
         self._strings, self._sources = Interned([""]), Interned()
+        self._number_of = {}
         self._resampled, self._ends = [], []
         self._texts = PreviousTexts()
         self.size = 500 + 100 * len(self._steps)
@@ -207,11 +209,18 @@ class RunRecorder:
         """Pairs of a source and the sum of what came from it, flat, in the order of the first."""
         sums: dict[int, float] = {}
         for change in changes:
-            source = self._source(WeightSource.of(change))
-            sums[source] = sums.get(source, 0.0) + change.amount
-        return flat_pairs((source, _number(amount)) for source, amount in sums.items())
+            key = source_key(change)
+            number = self._number_of.get(key)
+            if number is None:
+                number = self._number_of[key] = self._source(WeightSource(*key))
+            sums[number] = sums.get(number, 0.0) + change.amount
+        flat: list[Any] = []
+        for number, amount in sums.items():
+            flat += number, _number(amount)
+        return flat
 
     def _source(self, source: WeightSource) -> int:
+        """The number of a source; its texts are cut, so that two may have the same."""
         numbered = _Source(
             cause=self._string(source.cause, 100),
             line=source.line or 0,
@@ -220,7 +229,7 @@ class RunRecorder:
         )
         if numbered not in self._sources:
             self.size += 20
-        return self._sources.number(numbered)
+        return self._sources[numbered]
 
     def _string(self, text: str, longest: int) -> int:
         text = clean(text, longest)
@@ -230,7 +239,7 @@ class RunRecorder:
                 self._limit = 0
                 return 0
             self.size += size
-        return self._strings.number(text)
+        return self._strings[text]
 
     def _room(self, size: int) -> bool:
         if self.size + size > self._limit:

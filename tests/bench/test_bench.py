@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from disciple_ext.bench import engine
-from disciple_ext.bench.agree import check_agreement
+from disciple_ext.bench.agreement import check_agreement
 from disciple_ext.bench.cases import CASES, MAX_CHARS, Cell, program, prompts
 from disciple_ext.bench.engine import Selection, plan
-from disciple_ext.bench.log import Log, Row, read_log
+from disciple_ext.bench.log import Log, Measurement, read_log
 from disciple_ext.bench.measure import IMPLEMENTATIONS, METRICS, Bench, run_number
 from disciple_ext.bench.memory import peak_megabytes
 from disciple_ext.bench.table import BEGIN, END, into_page, ratios, tables
@@ -112,7 +112,7 @@ def test_a_log_is_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text(lines[0] + lines[1][:20])  # killed in the middle of a line
-    seen: list[Row] = []
+    seen: list[Measurement] = []
     again = engine.run(TINY, tmp_path, lambda row, done, total: seen.append(row))
     assert [row.implementation for row in seen] == ["floor"]
     assert read_log(tmp_path) == again
@@ -122,7 +122,7 @@ def test_a_log_is_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_a_log_of_another_machine_is_refused(tmp_path: Path) -> None:
-    Log(tmp_path).add(Row("a", "tiny", 2, 3, "ours", "cpu", 0, 1.0))
+    Log(tmp_path).add(Measurement("a", "tiny", 2, 3, "ours", "cpu", 0, 1.0))
     run = tmp_path / "run.json"
     run.write_text(json.dumps(json.loads(run.read_text()) | {"torch": "0.1"}))
     with pytest.raises(UsageError, match="another machine"):
@@ -166,13 +166,16 @@ def test_a_selection_says_what_there_is() -> None:
 
 
 ROWS = [
-    *(Row("b", "128k", 32, 32, "ours", "cpu", i, v, 800) for i, v in enumerate((2.0, 1.0, 9.0))),
-    Row("b", "128k", 32, 8, "stock", "cpu", 0, 20.0),
-    Row("b", "128k", 32, 32, "floor", "cpu", 0, 1.5),
-    Row("b", "128k", 32, 32, "ours", "memory", 0, 100.0),
-    Row("b", "128k", 32, 32, "ours", "wall", 0, 1.0),
-    Row("d:sent_01", "embedded", 32, 0, "ours", "cpu", 0, 3.0),
-    Row("d:sent_01", "embedded", 32, 0, "floor", "cpu", 0, 2.4),
+    *(
+        Measurement("b", "128k", 32, 32, "ours", "cpu", i, v, 800)
+        for i, v in enumerate((2.0, 1.0, 9.0))
+    ),
+    Measurement("b", "128k", 32, 8, "stock", "cpu", 0, 20.0),
+    Measurement("b", "128k", 32, 32, "floor", "cpu", 0, 1.5),
+    Measurement("b", "128k", 32, 32, "ours", "memory", 0, 100.0),
+    Measurement("b", "128k", 32, 32, "ours", "wall", 0, 1.0),
+    Measurement("d:sent_01", "embedded", 32, 0, "ours", "cpu", 0, 3.0),
+    Measurement("d:sent_01", "embedded", 32, 0, "floor", "cpu", 0, 2.4),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from disciple_ext import cli
-from disciple_ext.doctor import Condition, judge
+from disciple_ext.doctor import Condition, conditions_of
 from disciple_ext.errors import SandboxError
 from disciple_ext.sandbox.host.host import Witness
 from disciple_ext.sandbox.locks import probe
@@ -27,7 +27,7 @@ WHOLE = Witness(
 
 
 def judged(seen: Witness) -> dict[str, Condition]:
-    return {condition.name: condition for condition in judge(seen)}
+    return {condition.name: condition for condition in conditions_of(seen)}
 
 
 def verdicts(condition: Condition) -> dict[str, str]:

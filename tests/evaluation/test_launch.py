@@ -19,8 +19,8 @@ from disciple_ext.errors import EvaluationError, UsageError
 from disciple_ext.evaluation.logs.log import RESULTS, Row, read_log, read_run
 from disciple_ext.evaluation.logs.model_size import ModelSize, named_size, size_of
 from disciple_ext.evaluation.many.cluster import Workers, _Gathered
+from disciple_ext.evaluation.many.followers import places
 from disciple_ext.evaluation.many.merge import without_times
-from disciple_ext.evaluation.many.scale import places
 from disciple_ext.evaluation.many.shard import News, Shard
 from disciple_ext.evaluation.report.build import build
 from disciple_ext.testing import ScriptedFollower

@@ -13,7 +13,7 @@ from disciple_ext.errors import EvaluationError, UsageError
 from disciple_ext.evaluation.logs.log import LogWriter, Row, Sample
 from disciple_ext.evaluation.methods.scoring import score_texts
 from disciple_ext.evaluation.scores.quality import drawn_answer, measure, unselected
-from disciple_ext.evaluation.scores.texts import Spans, WordList, outside
+from disciple_ext.evaluation.scores.word_list import Spans, WordList, outside
 from disciple_ext.evaluation.suites.collie import prescribed_words
 from disciple_ext.protocol.requests import Draw, Drawn, Request, Score, Tokens
 from disciple_ext.protocol.vocabulary import Vocabulary

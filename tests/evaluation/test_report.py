@@ -19,8 +19,8 @@ from disciple_ext.errors import EvaluationError, UsageError
 from disciple_ext.evaluation.logs.log import LogWriter
 from disciple_ext.evaluation.report.build import build
 from disciple_ext.evaluation.report.figures import FIGURES, draw
+from disciple_ext.evaluation.report.markdown import render_markdown
 from disciple_ext.evaluation.report.page import render_page
-from disciple_ext.evaluation.report.text import render_markdown
 
 from .logs import EVIL, METHODS, TASKS, write_log
 

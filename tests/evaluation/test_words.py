@@ -17,7 +17,7 @@ from disciple_ext import cli
 from disciple_ext.errors import EvaluationError, UsageError
 from disciple_ext.evaluation.suites import collie
 from disciple_ext.evaluation.suites.convert import COLLIE_NAMES, convert
-from disciple_ext.evaluation.suites.unpickling import Record, read_pickle
+from disciple_ext.evaluation.suites.unpickling import PickledObject, read_pickle
 from disciple_ext.evaluation.suites.words import PLACES, word_instances
 from disciple_ext.planner.expert.planner import write_program
 from disciple_ext.registry.plugins import load_plugins
@@ -235,7 +235,7 @@ def test_objects_of_known_packages_come_out_as_records(tmp_path: Path) -> None:
     file = tmp_path / "x.pickle"
     file.write_bytes(pickle.dumps({"made": __import__("datetime").date(2024, 1, 2)}))
     made = read_pickle(file)["made"]
-    assert isinstance(made, Record) and made.name == "datetime.date"
+    assert isinstance(made, PickledObject) and made.name == "datetime.date"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from disciple_ext.errors import EvaluationError, LimitExceeded, PlannerError, Us
 from disciple_ext.evaluation.logs.judgements import read_judgements
 from disciple_ext.evaluation.logs.log import LogWriter, Row, Sample, read_log
 from disciple_ext.evaluation.run import evaluate
-from disciple_ext.evaluation.scores.judge import JUDGE_PROMPT, judge, read_score
+from disciple_ext.evaluation.scores.coherency import JUDGE_PROMPT, judge_log, read_score
 from disciple_ext.evaluation.suites.base import COT_PROMPT, Budget, Instance, Suite
 from disciple_ext.planner.chat.base import Answer
 from disciple_ext.planner.chat.openai import OpenAIPlanner
@@ -185,7 +185,7 @@ def test_the_judge_reads_the_answers_alone(endpoint: Any, log: Path) -> None:
         endpoint.plain("Hm."),
         endpoint.plain(None, refusal="I cannot"),
     )
-    done = judge(log, openai().chat)
+    done = judge_log(log, openai().chat)
     assert [r["body"]["messages"] for r in endpoint.requests] == [
         [{"role": "system", "content": JUDGE_PROMPT}, {"role": "user", "content": text}]
         for text in ("One.", "Two.", "Three.")
@@ -207,21 +207,21 @@ def test_judging_goes_on_where_it_stopped(endpoint: Any, log: Path) -> None:
     good = endpoint.plain("The coherency score is 8")
     endpoint.script(good, endpoint.failure(401))
     with pytest.raises(PlannerError):
-        judge(log, openai().chat)
+        judge_log(log, openai().chat)
     with (log / "judgements.jsonl").open("a") as file:
         file.write('{"id": "say/1", "met')  # torn by a kill
     endpoint.script(good, good)
-    done = judge(log, openai().chat)
+    done = judge_log(log, openai().chat)
     assert (done.judged, done.before) == (2, 1) and len(endpoint.requests) == 2
     assert len((log / "judgements.jsonl").read_text().splitlines()) == 3
     writer = LogWriter(log)
     writer.append(row(1, "Another."))  # the run was made again
     writer.close()
     endpoint.script(endpoint.plain("The coherency score is 2"))
-    done = judge(log, openai().chat)
+    done = judge_log(log, openai().chat)
     assert (done.judged, done.before, done.mean) == (1, 2, 6.0)
     with pytest.raises(EvaluationError, match="of openai:gpt-4o; go on with that judge"):
-        judge(log, openai("other").chat)
+        judge_log(log, openai("other").chat)
 
 
 def test_the_judges_money_has_a_limit(endpoint: Any, log: Path) -> None:
@@ -232,11 +232,11 @@ def test_the_judges_money_has_a_limit(endpoint: Any, log: Path) -> None:
     )
     assert quote is not None
     with pytest.raises(LimitExceeded, match="may cost"):
-        judge(log, chat, max_cost=CALL + quote / 2)
+        judge_log(log, chat, max_cost=CALL + quote / 2)
     assert len(read_judgements(log)) == 1 and len(endpoint.requests) == 1
     (log / "judgements.jsonl").unlink()
     with pytest.raises(UsageError, match="price of planner openai:other is unknown"):
-        judge(log, openai("other").chat, max_cost=1.0)
+        judge_log(log, openai("other").chat, max_cost=1.0)
 
 
 def test_the_command(endpoint: Any, log: Path, capsys: pytest.CaptureFixture[str]) -> None:

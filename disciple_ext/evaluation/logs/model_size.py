@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ModelSize", "named_size", "size_of"]
+__all__ = ["ModelSize", "named_size", "size_of", "torch_model"]
 
 _UNITS = {"M": 1e6, "B": 1e9, "T": 1e12}
 _SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([MBT])(?![a-z0-9])", re.IGNORECASE)
@@ -28,13 +28,19 @@ class ModelSize:
 
 def size_of(follower: Any) -> ModelSize:
     """Size and family of a loaded follower: its model's own, else what its name says."""
-    model: Any = getattr(getattr(follower, "backend", None), "model", None)
+    model = torch_model(follower)
     named = named_size(str(getattr(follower, "name", "")))
-    if model is None or not hasattr(model, "parameters"):
+    if model is None:
         return named
     family = getattr(getattr(model, "config", None), "model_type", None)
     # torch gives a tensor that two layers share (tied embeddings) once.
     return ModelSize(sum(p.numel() for p in model.parameters()), family or named.family)
+
+
+def torch_model(follower: Any) -> Any:
+    """The torch module behind a follower, or None where it shows none: toys and servers."""
+    model: Any = getattr(getattr(follower, "backend", None), "model", None)
+    return model if hasattr(model, "state_dict") else None
 
 
 def named_size(name: str) -> ModelSize:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EvaluationError
+from .model_size import torch_model
 
 __all__ = ["data_hash", "mismatch", "versions", "weights_hash"]
 
@@ -37,8 +38,8 @@ def versions() -> dict[str, str]:
 
 def weights_hash(follower: Any) -> str | None:
     """SHA-256 of a follower's parameters (names, types, values), or None where it shows none."""
-    model: Any = getattr(getattr(follower, "backend", None), "model", None)
-    if model is None or not hasattr(model, "state_dict"):
+    model = torch_model(follower)
+    if model is None:
         return None
     import torch
 

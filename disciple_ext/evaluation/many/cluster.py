@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,57 +77,22 @@ def evaluate_many(
     gathered = _Gathered(out, resume)
     say = on_note or (lambda text: None)
     started = _connect(ray, workers)
-    shards = ray.remote(num_cpus=workers.cpus, num_gpus=workers.gpus)(Shard)
-    running: dict[int, Any] = {}
-    waiting: dict[Any, int] = {}
-    lives = dict.fromkeys(range(1, workers.count + 1), _LIVES)
-    failed: dict[int, str] = {}
-
-    def lost(part: int, why: str) -> None:
-        lives[part] -= 1
-        if lives[part]:
-            say(f"the worker of shard {part} is lost ({why}); another one goes on with it")
-            start(part)
-        else:
-            failed[part] = f"{_LIVES} workers were lost, the last one: {why}"
-
-    def start(part: int) -> None:
-        shard = [*arguments, "--shard", f"{part}/{workers.count}"]
-        running[part] = shards.remote(shard, gathered.lines(), gathered.run())
-        waiting[running[part].more.remote()] = part
-
+    shards = _Shards(ray, workers, arguments, gathered, say)
     try:
         _room(ray, workers, say)
-        for part in lives:
-            start(part)
-        while waiting:
-            (ready,), _ = ray.wait(list(waiting), num_returns=1)
-            part = waiting.pop(ready)
-            try:
-                news: News = ray.get(ready)
-            except ray.exceptions.RayActorError as error:
-                lost(part, _first_line(error))
-                continue
+        shards.start_all()
+        for part, news in shards.news():
             for row in gathered.take(part, news):
-                lives[part] = _LIVES
+                shards.moves_on(part)
                 if on_row is not None:
                     on_row(part, row)
-            if news.code is None:
-                waiting[running[part].more.remote()] = part
-                continue
-            with suppress(ray.exceptions.RayActorError):
-                ray.get(running[part].close.remote())
-            ray.kill(running.pop(part))  # makes room for a shard that waits
-            if news.code < 0:
-                lost(part, f"its process was ended by signal {-news.code}")
-            elif news.code:
-                failed[part] = news.said.rpartition("\n")[2] or f"exit code {news.code}"
+            shards.go_on(part, news)
     finally:
         gathered.close()
-        for actor in running.values():
-            ray.kill(actor)
+        shards.kill()
         if started:
             ray.shutdown()
+    failed = shards.failed
     if failed:
         reasons = "; ".join(f"shard {part}: {why}" for part, why in sorted(failed.items()))
         raise EvaluationError(
@@ -175,6 +140,89 @@ def _room(ray: Any, workers: Workers, say: Callable[[str], None]) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class _Shards:
+    """The shards as Ray's actors: started, listened to, and replaced where they are lost.
+
+    Attributes:
+        failed: why, by the number of the shard, for those that are given up.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        workers: Workers,
+        arguments: Sequence[str],
+        gathered: _Gathered,
+        say: Callable[[str], None],
+    ) -> None:
+        self.failed: dict[int, str] = {}
+        self._ray = ray
+        self._count = workers.count
+        self._arguments = arguments
+        self._gathered = gathered
+        self._say = say
+        self._actor = ray.remote(num_cpus=workers.cpus, num_gpus=workers.gpus)(Shard)
+        self._running: dict[int, Any] = {}
+        self._waiting: dict[Any, int] = {}
+        self._lives = dict.fromkeys(range(1, workers.count + 1), _LIVES)
+
+    def start_all(self) -> None:
+        """Start every shard; those that have no room wait inside Ray."""
+        for part in self._lives:
+            self._start(part)
+
+    def news(self) -> Iterator[tuple[int, News]]:
+        """What shards say, with their numbers, until none is under way."""
+        while self._waiting:
+            (ready,), _ = self._ray.wait(list(self._waiting), num_returns=1)
+            part = self._waiting.pop(ready)
+            try:
+                news: News = self._ray.get(ready)
+            except self._ray.exceptions.RayActorError as error:
+                self._lost(part, _first_line(error))
+                continue
+            yield part, news
+
+    def moves_on(self, part: int) -> None:
+        """A shard gave a new row: it may lose as many workers again."""
+        self._lives[part] = _LIVES
+
+    def go_on(self, part: int, news: News) -> None:
+        """Listen for more, or see how the shard ended."""
+        if news.code is None:
+            self._listen(part)
+            return
+        with suppress(self._ray.exceptions.RayActorError):
+            self._ray.get(self._running[part].close.remote())
+        self._ray.kill(self._running.pop(part))  # makes room for a shard that waits
+        if news.code < 0:
+            self._lost(part, f"its process was ended by signal {-news.code}")
+        elif news.code:
+            self.failed[part] = news.said.rpartition("\n")[2] or f"exit code {news.code}"
+
+    def kill(self) -> None:
+        """End all that are still there."""
+        for actor in self._running.values():
+            self._ray.kill(actor)
+
+    def _start(self, part: int) -> None:
+        shard = [*self._arguments, "--shard", f"{part}/{self._count}"]
+        lines, run = self._gathered.lines(), self._gathered.run()
+        self._running[part] = self._actor.remote(shard, lines, run)
+        self._listen(part)
+
+    def _listen(self, part: int) -> None:
+        self._waiting[self._running[part].more.remote()] = part
+
+    def _lost(self, part: int, why: str) -> None:
+        self._lives[part] -= 1
+        if self._lives[part]:
+            self._say(f"the worker of shard {part} is lost ({why}); another one goes on with it")
+            self._start(part)
+        else:
+            self.failed[part] = f"{_LIVES} workers were lost, the last one: {why}"
 
 
 class _Gathered:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..logs.lines import whole_lines
 from ..logs.log import RESULTS, RUN
-from .scale import COMMAND
+from .followers import COMMAND
 
 __all__ = ["News", "Shard"]
 

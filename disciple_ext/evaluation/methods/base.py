@@ -13,14 +13,14 @@ from ...registry.plugins import Registry
 from ..logs.log import Sample
 from ..suites.base import Instance, Suite
 
-__all__ = ["NO_ANSWER", "Bench", "Method", "Outcome"]
+__all__ = ["NO_ANSWER", "Setup", "Method", "Outcome"]
 
 NO_ANSWER = ("refused", "no_answer")
 """How a sample ends that holds no text to verify; the empty text may be right somewhere."""
 
 
 @dataclass(frozen=True)
-class Bench:
+class Setup:
     """What every run of an evaluation shares.
 
     Attributes:
@@ -73,7 +73,7 @@ class Method(Protocol):
         """How many samples it takes where ``n`` are asked for."""
         ...
 
-    async def run(self, bench: Bench, instance: Instance, n: int, seed: int) -> Outcome:
+    async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Run it.
 
         Raises:

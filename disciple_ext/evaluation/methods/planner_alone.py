@@ -11,8 +11,8 @@ from ...planner.chat.base import Answer
 from ...records.result import Usage
 from ..logs.log import Sample
 from ..suites.base import Instance
-from .asking import ask, chat_of, paid
-from .base import Bench, Outcome
+from .base import Outcome, Setup
+from .chat import ask, chat_of, paid
 from .scoring import on_follower
 
 __all__ = ["PlannerAlone", "cot", "planner", "reasoning"]
@@ -50,23 +50,23 @@ class PlannerAlone:
         """Its own number: answers cost money, and n does not."""
         return self.count
 
-    async def run(self, bench: Bench, instance: Instance, n: int, seed: int) -> Outcome:
+    async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Ask ``count`` times."""
-        chat = chat_of(bench.planner, bench.follower, on_follower)
+        chat = chat_of(setup.planner, setup.follower, on_follower)
         most = self.tokens
         if most == "suite":
-            most = bench.suite.budgets[instance.task].tokens
+            most = setup.suite.budgets[instance.task].tokens
         if most is not None:
             chat = chat.limited(most)
         messages = [{"role": "user", "content": instance.prompt}]
         if self.think:
-            messages.insert(0, {"role": "system", "content": bench.suite.cot_prompt})
+            messages.insert(0, {"role": "system", "content": setup.suite.cot_prompt})
         samples: list[Sample] = []
         usage = Usage()
         costs: list[float | None] = []
         for number in range(self.count):
             try:
-                answer = await ask(chat, messages, number, bench.purse)
+                answer = await ask(chat, messages, number, setup.purse)
             except DiscipleError as error:
                 error.usage = usage + (error.usage or Usage())
                 error.cost = _sum([*costs, error.cost])

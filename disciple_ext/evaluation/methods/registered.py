@@ -16,7 +16,7 @@ from ...registry import specs
 from ...registry.plugins import Registry
 from ..logs.log import Sample
 from ..suites.base import Instance
-from .base import Bench, Method, Outcome
+from .base import Method, Outcome, Setup
 from .baselines import follower_program
 from .beam import stochastic_beams
 from .planner_alone import PlannerAlone, cot, planner, reasoning
@@ -35,17 +35,17 @@ class Steered:
         """All of them."""
         return n
 
-    async def run(self, bench: Bench, instance: Instance, n: int, seed: int) -> Outcome:
+    async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Plan and run, with the paper's R programs at most."""
-        task = Task(instance.prompt, n=n, limits=bench.limits(instance), family=instance.task)
+        task = Task(instance.prompt, n=n, limits=setup.limits(instance), family=instance.task)
         result = await aself_steer(
             task,
-            planner=bench.planner,
-            follower=bench.follower,
+            planner=setup.planner,
+            follower=setup.follower,
             sampler=self.sampler,
             seed=seed,
-            max_cost=bench.purse,
-            registry=bench.registry,
+            max_cost=setup.purse,
+            registry=setup.registry,
         )
         return _outcome(result)
 
@@ -57,15 +57,15 @@ class FollowerAlone:
         """All of them."""
         return n
 
-    async def run(self, bench: Bench, instance: Instance, n: int, seed: int) -> Outcome:
+    async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Draw independent texts, cut at the suite's number of tokens."""
         result = await arun_program(
-            follower_program(bench.suite.budgets[instance.task].tokens),
-            Task(instance.prompt, n=n, limits=bench.limits(instance), family=instance.task),
-            follower=bench.follower,
+            follower_program(setup.suite.budgets[instance.task].tokens),
+            Task(instance.prompt, n=n, limits=setup.limits(instance), family=instance.task),
+            follower=setup.follower,
             sampler="is",
             seed=seed,
-            registry=bench.registry,
+            registry=setup.registry,
         )
         return _outcome(result, alone=True)
 
@@ -77,11 +77,11 @@ class Beams:
         """All of them."""
         return n
 
-    async def run(self, bench: Bench, instance: Instance, n: int, seed: int) -> Outcome:
+    async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Draw texts without replacement, cut at the suite's number of tokens."""
-        follower, limits = bench.follower, bench.limits(instance)
+        follower, limits = setup.follower, setup.limits(instance)
         forwards = getattr(follower, "forwards", 0)
-        most = bench.suite.budgets[instance.task].tokens
+        most = setup.suite.budgets[instance.task].tokens
         rng = np.random.default_rng([seed, 0xBEA3])
         prompt = follower.prompt(instance.prompt)
         try:

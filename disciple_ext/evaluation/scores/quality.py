@@ -33,7 +33,7 @@ from ..methods.scoring import score_texts
 from ..suites.base import Budget, Suite
 from .answers import drawn_answer
 from .metrics import markdown, mean_by_task, sample_weights
-from .texts import Spans, WordList, outside
+from .word_list import Spans, WordList, outside
 
 __all__ = ["Quality", "drawn_answer", "measure", "unselected"]
 

@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from disciple_ext.errors import EvaluationError
-from disciple_ext.evaluation.suites.verdict import Verdict
-from disciple_ext.text import units
+from ...errors import EvaluationError
+from ...text import units
 
-__all__ = ["PUZZLES", "Puzzle", "verify_puzzle"]
+__all__ = ["PUZZLES", "Puzzle", "Verdict", "verify_puzzle"]
 
 BANNED_TERMS = (
     "conservation, sustainability, environment, ecology, wildlife, africa, asia, society, "
@@ -26,6 +25,23 @@ BANNED_TERMS = (
 _PRICE = re.compile(r"\$(\d+\.\d\d)(?!\d)")
 _ACTIVITY = re.compile(r"\[([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)\] (?=.*[A-Za-z])")
 _MINUTES_AWAKE = (24 - 9) * 60
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a puzzle's verifier says of a text.
+
+    Attributes:
+        passed: whether the text meets the task.
+        reason: the first demand that it does not meet; empty if it passed.
+    """
+
+    passed: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        """Give ``passed``, so that a verdict can be used as a condition."""
+        return self.passed
 
 
 def _plain_words(text: str) -> list[str]:

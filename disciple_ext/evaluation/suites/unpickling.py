@@ -12,18 +12,18 @@ from typing import Any
 
 from ...errors import EvaluationError
 
-__all__ = ["Record", "read_pickle"]
+__all__ = ["PickledObject", "read_pickle"]
 
 _MODULES = ("collie", "datetime", "numpy")
 """Packages whose classes may be named: they come out as records."""
 
 
-class Record:
+class PickledObject:
     """What a class of a pickle comes out as: its name, arguments and state."""
 
     name = ""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Record:
+    def __new__(cls, *args: Any, **kwargs: Any) -> PickledObject:
         """Make a record, whatever the class would have taken."""
         record = super().__new__(cls)
         record.args = args
@@ -50,7 +50,7 @@ class _Mapping(dict[Any, Any]):
 
 def _reconstructor(kind: Any, base: Any, state: Any) -> Any:
     """``copyreg._reconstructor``, for records alone."""
-    if not (isinstance(kind, type) and issubclass(kind, Record)):
+    if not (isinstance(kind, type) and issubclass(kind, PickledObject)):
         raise pickle.UnpicklingError("it makes an object of a kind that is no record")
     return kind()
 
@@ -84,7 +84,7 @@ class _Reader(pickle.Unpickler):
         if (module, name) in _PLAIN:
             return _PLAIN[module, name]
         if module.partition(".")[0] in _MODULES:
-            return type("Record", (Record,), {"name": f"{module}.{name}"})
+            return type("PickledObject", (PickledObject,), {"name": f"{module}.{name}"})
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is no data")
 
     def persistent_load(self, pid: Any) -> Any:
@@ -92,7 +92,7 @@ class _Reader(pickle.Unpickler):
 
 
 def read_pickle(path: str | Path) -> Any:
-    """What is in a pickle: plain data, and :class:`Record` for objects of the known packages.
+    """What is in a pickle: plain data, a :class:`PickledObject` for objects of known packages.
 
     Raises:
         EvaluationError: it cannot be read, or asks for anything that is not data; then nothing of

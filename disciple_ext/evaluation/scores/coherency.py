@@ -22,10 +22,10 @@ from ..concurrency import each
 from ..logs.judgements import JUDGEMENTS, Judgement, read_judgements
 from ..logs.lines import LineWriter
 from ..logs.log import read_log
-from ..methods.asking import ask, paid
+from ..methods.chat import ask, paid
 from .answers import drawn_answer
 
-__all__ = ["JUDGE_PROMPT", "Judged", "judge", "read_score"]
+__all__ = ["JUDGE_PROMPT", "Judged", "judge_log", "read_score"]
 
 JUDGE_PROMPT = (
     "Please concisely analyze the following text for coherency. Your analysis should be no longer "
@@ -79,7 +79,7 @@ def read_score(answer: Answer) -> tuple[float | None, str]:
     return (score, "ok") if 1 <= score <= 10 else (None, "unparsable")
 
 
-def judge(
+def judge_log(
     directory: str | Path,
     chat: Chat,
     *,
