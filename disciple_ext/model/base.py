@@ -21,7 +21,8 @@ from ..text import units
 from .characters import CharacterMethods, Spelled
 from .context import FollowerContext, Token
 from .filling import FillMethods
-from .masks.base import MaskStack, marks
+from .masks.base import MaskStack
+from .masks.characters import marks
 from .services import ServiceMethods
 from .stops import Stop, program_line, stoppable
 from .verbs import VerbMethods

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocol.vocabulary import TokenMask, Vocabulary, from_ids, intersect
 from ..text import units
-from .masks.base import PunctuationMask, avoid_words, marks
+from .masks.characters import PunctuationMask, avoid_words, marks
 
 __all__ = ["WordMethods", "warm"]
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.vocabulary import TokenMask, Vocabulary, intersect
-from .base import Mask, last_word, shorten
+from .base import HasMasks, Mask, last_word, shorten
 from .counting import Counted, Counting, terminal
 from .matching import Grammars, Position, TooHard, grammars
 from .regex import Refused, translate
-
-if TYPE_CHECKING:
-    from ..base import BaseModel
 
 __all__ = [
     "FORMAL_MASKS",
@@ -46,7 +43,7 @@ class FormalMask(Mask):
             is written in the block.
     """
 
-    def __init__(self, particle: BaseModel, whole: bool) -> None:
+    def __init__(self, particle: HasMasks, whole: bool) -> None:
         super().__init__(particle)
         self.whole = bool(whole)
         self._start = self._place = self._begin(grammars(self._stack.vocabulary))
@@ -100,7 +97,7 @@ class FormalMask(Mask):
 class RegexMask(FormalMask):
     """A text that matches ``pattern`` from beginning to end, as ``re.fullmatch`` says."""
 
-    def __init__(self, particle: BaseModel, pattern: str, whole: bool = False) -> None:
+    def __init__(self, particle: HasMasks, pattern: str, whole: bool = False) -> None:
         self.pattern = pattern
         super().__init__(particle, whole)
 
@@ -129,7 +126,7 @@ class RegexMask(FormalMask):
 class GrammarMask(FormalMask):
     """A text of a context-free grammar in Lark's notation, from its rule ``start``."""
 
-    def __init__(self, particle: BaseModel, grammar: str, whole: bool = False) -> None:
+    def __init__(self, particle: HasMasks, grammar: str, whole: bool = False) -> None:
         self.grammar = grammar
         super().__init__(particle, whole)
 
@@ -155,7 +152,7 @@ class JsonMask(FormalMask):
 
     def __init__(
         self,
-        particle: BaseModel,
+        particle: HasMasks,
         schema: dict[str, Any] | str,
         whitespace: bool = False,
         whole: bool = False,
@@ -190,7 +187,7 @@ class WordsMask(FormalMask):
 
     def __init__(
         self,
-        particle: BaseModel,
+        particle: HasMasks,
         avoid: Iterable[str] = (),
         require: Iterable[str] = (),
         whole: bool = False,
