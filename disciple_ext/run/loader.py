@@ -51,9 +51,9 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 _TAKEN = frozenset(
-    "_explained beam_idx changes char_tolerance context finish_reason finished healed hint_text "
-    "line log_prior log_proposal lost_before masks max_tokens preface_rest preface_text prior "
-    "reason spelled twist_amount weighed weight".split()
+    "_cause _cause_line _explained beam_idx changes char_tolerance context finish_reason finished "
+    "healed hint_text line log_prior log_proposal lost_before masks max_tokens preface_rest "
+    "preface_text prior reason spelled twist_amount weighed weight".split()
 )
 """Attributes that every particle sets."""
 _LONGEST_MESSAGE = 2000
