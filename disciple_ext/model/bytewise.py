@@ -24,7 +24,7 @@ from ..protocol.utf8 import valid_bytes
 from ..protocol.vocabulary import TokenMask
 from .particle import Particle
 from .spelling.spelled import BoolArray, Spelled
-from .spelling.spelling import END, Spelling, log_sum
+from .spelling.spelling import END, Spelling, log_fsum
 
 __all__ = ["BytewiseText", "shares_of"]
 
@@ -98,7 +98,7 @@ class BytewiseText(Particle):
         """Narrow what may come next, and charge it under the prior."""
         spelled = await self._spell()
         scored, logs = await spelled.scored.following(allowed)
-        log_mass = log_sum(logs[allowed])
+        log_mass = log_fsum(logs[allowed])
         if log_mass == -math.inf:
             self._die("impossible_mask", "nothing that may come next has any probability")
         self._charge(cause, log_mass - spelled.charged - log_q)
@@ -116,7 +116,7 @@ class BytewiseText(Particle):
         given = np.ones(END + 1, np.bool_) if spelled.given is None else spelled.given
         proposal, logs = await spelled.proposal.following(given)
         logs = np.where(given, logs, -math.inf)
-        both = np.array([logs[END], log_sum(logs[:END])])
+        both = np.array([logs[END], log_fsum(logs[:END])])
         may = np.array([given[END], given[:END].any()])
         shares = shares_of(both, may, proposal)
         if shares is None:
@@ -169,7 +169,7 @@ class BytewiseText(Particle):
             np.ones(END + 1, np.bool_) if given is None else given
         )
         found = scored.whole(given)
-        log_mass = log_sum([log for _, log in found])
+        log_mass = log_fsum([log for _, log in found])
         if log_mass == -math.inf:
             self._die("impossible_mask", "no token of the model ends where the characters do")
         self._charge("observe", log_mass - spelled.charged)
@@ -208,7 +208,7 @@ def shares_of(
         return None
     shares = np.where(allowed, np.exp(logs - top), 0.0)
     unknown = allowed & (shares == 0.0)
-    lost = proposal.lost(log_sum(logs[allowed]))
+    lost = proposal.lost(log_fsum(logs[allowed]))
     if lost > 0.0 and unknown.any():
         shares[unknown] = shares.sum() * lost / unknown.sum()
     return shares

@@ -19,7 +19,7 @@ from ..protocol.vocabulary import unfinished
 from .bytewise import BytewiseText, shares_of
 from .spelling.lookahead import look_ahead_once
 from .spelling.spelled import BoolArray
-from .spelling.spelling import END, log_sum
+from .spelling.spelling import END, log_fsum
 
 __all__ = ["CharacterMethods"]
 
@@ -75,7 +75,7 @@ class CharacterMethods(BytewiseText):
         spelled = await self._spell()
         found = await look_ahead_once(spelled.proposal, arrays, free, look, bold)
         texts = list(found)
-        log_total = log_sum(list(found.values()))
+        log_total = log_fsum(list(found.values()))
         shares = [math.exp(log - log_total) for log in found.values()]
         planned = bool(texts) and self.random.choose([_UNPLANNED, 1.0 - _UNPLANNED]) == 1
         plan = texts[self.random.choose(shares)] if planned else None
@@ -90,7 +90,7 @@ class CharacterMethods(BytewiseText):
         if texts:
             log_plan = found.get(data, -math.inf) - log_total
             both = [math.log(_UNPLANNED) + log_free, math.log1p(-_UNPLANNED) + log_plan]
-            log_q = log_sum(both)
+            log_q = log_fsum(both)
         self.log_proposal += log_q
         self._charge("draw", -log_q)
         return data.decode()

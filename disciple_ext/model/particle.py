@@ -20,7 +20,8 @@ from llamppl.modeling import Model
 from ..protocol.requests import Branch, Draw, Mass, Score, Tokens
 from ..protocol.stream import Stream
 from ..protocol.vocabulary import TokenMask, intersect, unfinished
-from .context import FollowerContext, Token
+from .context import FollowerContext
+from .distributions import Token
 from .masks.base import MaskStack
 from .spelling.spelled import Spelled
 from .stops import Stop, program_line

@@ -12,7 +12,7 @@ import math
 from typing import Any, NoReturn
 
 from ..protocol.requests import Call
-from .context import Token
+from .distributions import Token
 from .particle import Particle
 
 __all__ = ["ServiceMethods"]

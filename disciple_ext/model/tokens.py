@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..protocol.vocabulary import intersect
 from .bytewise import BytewiseText
-from .context import Token
+from .distributions import Token
 from .masks.characters import marks
 
 __all__ = ["TokenMethods"]

@@ -13,7 +13,8 @@ import numpy as np
 from ..protocol.requests import Mass
 from ..protocol.stream import Stream
 from ..protocol.vocabulary import intersect
-from .context import FollowerContext, MaskDist, NextToken, token_id
+from .context import FollowerContext
+from .distributions import MaskDist, NextToken, token_id
 from .tokens import TokenMethods
 
 __all__ = ["VerbMethods"]

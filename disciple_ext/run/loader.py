@@ -10,7 +10,8 @@ from typing import Any
 
 from ..errors import DiscipleError, ProgramCrashed, ProgramRejected, WrongFamily
 from ..model.base import BaseModel
-from ..model.context import FollowerContext, Token
+from ..model.context import FollowerContext
+from ..model.distributions import Token
 from ..model.stops import PROGRAM_FILE
 from ..text import units
 from .advice import advice

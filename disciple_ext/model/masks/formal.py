@@ -18,6 +18,7 @@ from ...protocol.vocabulary import TokenMask, Vocabulary, intersect
 from .base import HasMasks, Mask, last_word, shorten
 from .counting import Counted, Counting, terminal
 from .matching import Grammars, Position, TooHard, grammars
+from .refusals import GRAMMAR_REFUSED, first_line, json_advice
 from .regex import Refused, translate
 
 __all__ = [
@@ -109,7 +110,7 @@ class RegexMask(FormalMask):
         except Refused as error:
             raise self._refusal(error.part, error.instead) from None
         except TooHard as error:
-            message = _first_line(str(error))
+            message = first_line(str(error))
             raise self._refusal(f"this pattern ({message})", "write a simpler one") from None
 
     @staticmethod
@@ -135,11 +136,11 @@ class GrammarMask(FormalMask):
             return home.start(self.grammar.strip() + "\n")
         except TooHard as error:
             message = str(error)
-            for sign, part, instead in _GRAMMAR_REFUSED:
+            for sign, part, instead in GRAMMAR_REFUSED:
                 if sign in message:
-                    raise self._refusal(f"{part} ({_first_line(message)})", instead) from None
+                    raise self._refusal(f"{part} ({first_line(message)})", instead) from None
             raise self._refusal(
-                f"this grammar ({_first_line(message)})",
+                f"this grammar ({first_line(message)})",
                 'write rules such as `start: NAME "=" INT` and terminals such as `NAME: /[a-z]+/`',
             ) from None
 
@@ -176,7 +177,7 @@ class JsonMask(FormalMask):
         try:
             return home.start(f"start: %json {text}\n")
         except TooHard as error:
-            raise self._refusal(*_json_advice(str(error))) from None
+            raise self._refusal(*json_advice(str(error))) from None
 
     def __repr__(self) -> str:
         return f"JsonMask({shorten(str(self.schema), 60)})"
@@ -204,7 +205,7 @@ class WordsMask(FormalMask):
         try:
             return home.start(f"start: TEXT\nTEXT: {' & '.join(parts)}\n")
         except TooHard as error:
-            message = _first_line(str(error))
+            message = first_line(str(error))
             raise self._refusal(f"these words ({message})", "give fewer words") from None
 
     def enter(self) -> None:
@@ -249,53 +250,6 @@ def _literal(word: str) -> str:
 
 def _contains(word: str, apart: str) -> str:
     return f"(?s:(.*{apart})?(?i:{word})({apart}.*)?)"
-
-
-# What the library refuses, in the words of who writes programs --------------------------------
-
-_CHECK = "leave it out, and test it in `check(self, text)`"
-_INSTEAD = {
-    "not": "say what is allowed (`enum`, `anyOf`, `pattern`), or " + _CHECK,
-    "if": "write `anyOf` with a schema for each case",
-    "oneOf": "write `anyOf`; if its cases overlap, " + _CHECK,
-    "uniqueItems": _CHECK,
-    "contains": _CHECK,
-    "dependentRequired": "write `anyOf` with a schema for each case",
-    "propertyNames": "name the properties, with `additionalProperties: false`",
-}
-_JSON_REFUSED = (
-    (r"Unknown format: (\S+)", "the format {}", "write a `pattern` for it, or leave it out"),
-    (r"Pointer '([^']*)' does not exist", "the reference {}", "define it under `$defs`"),
-    (r"Unsatisfiable schema: (.*)", "a schema that no text satisfies ({})", "correct it"),
-    (r"(look-around|[Ll]ookaround|backreferences)", "`pattern` with {}", _CHECK),
-    (r"oneOf", "`oneOf` whose cases overlap", _INSTEAD["oneOf"]),
-)
-
-
-def _json_advice(message: str) -> tuple[str, str]:
-    """What of a schema is refused, and what to write instead."""
-    unknown = re.search(r"Unimplemented keys: \[(.*?)\]", message)
-    if unknown:
-        keys = re.findall(r'"([^"]+)"', unknown[1])
-        advice = dict.fromkeys(_INSTEAD.get(key, _CHECK) for key in keys)
-        return f"the schema's {', '.join(f'`{key}`' for key in keys)}", "; ".join(advice)
-    for pattern, part, instead in _JSON_REFUSED:
-        if found := re.search(pattern, message):
-            return part.format(*found.groups()), instead
-    return f"this schema ({_first_line(message)})", "write a simpler one, and test the rest"
-
-
-_GRAMMAR_REFUSED = (
-    ("look-around", "a lookahead or lookbehind", "leave it out of the terminal"),
-    ("lookarounds", "a word boundary or anchor", "leave it out of the terminal"),
-    ("backreferences", "a back reference", "write out what may be repeated"),
-)
-
-
-def _first_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    told = next((line for line in lines if line.startswith("error:")), lines[0] if lines else "")
-    return shorten(told.removeprefix("error:").strip(), 160)
 
 
 FORMAL_MASKS: tuple[type[Mask], ...] = (GrammarMask, JsonMask, RegexMask, WordsMask)

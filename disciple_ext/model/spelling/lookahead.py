@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Follower, LogProbs
 from ...protocol.vocabulary import Vocabulary
-from .spelling import END, Spelling, log_sum
+from .spelling import END, Spelling, log_fsum
 
 __all__ = ["look_ahead", "look_ahead_once"]
 
@@ -75,7 +75,7 @@ async def look_ahead(
         batch = [heapq.heappop(search.heap) for _ in range(min(_AT_ONCE, len(search.heap)))]
         requests -= len(batch)
         await search.ask(batch)
-    return {data[len(there) :]: log_sum(logs) for data, logs in search.found.items()}
+    return {data[len(there) :]: log_fsum(logs) for data, logs in search.found.items()}
 
 
 async def look_ahead_once(
@@ -135,7 +135,7 @@ class _Search:
         asked = (self._follower.ask(LogProbs(b.prefix, self._temperature)) for b in batch)
         for begun, logs in zip(batch, await asyncio.gather(*asked), strict=True):
             if len(begun.data) == len(self._places):
-                log_after = log_sum(logs[self._after].astype(np.float64))
+                log_after = log_fsum(logs[self._after].astype(np.float64))
                 self.found.setdefault(begun.data, []).append(begun.log_tokens + log_after)
                 continue
             ids = self._fitting(len(begun.data))
