@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from .loop.steer import self_steer as self_steer
     from .model.base import BaseModel as BaseModel
     from .model.context import FollowerContext as FollowerContext
-    from .model.masks.base import AvoidCharsMask as AvoidCharsMask
-    from .model.masks.base import AvoidWordsMask as AvoidWordsMask
-    from .model.masks.base import CharsMask as CharsMask
-    from .model.masks.base import ChoiceMask as ChoiceMask
-    from .model.masks.base import MaxCharsMask as MaxCharsMask
-    from .model.masks.base import PunctuationMask as PunctuationMask
-    from .model.masks.base import WordLengthMask as WordLengthMask
+    from .model.masks.characters import AvoidCharsMask as AvoidCharsMask
+    from .model.masks.characters import AvoidWordsMask as AvoidWordsMask
+    from .model.masks.characters import CharsMask as CharsMask
+    from .model.masks.characters import ChoiceMask as ChoiceMask
+    from .model.masks.characters import MaxCharsMask as MaxCharsMask
+    from .model.masks.characters import PunctuationMask as PunctuationMask
+    from .model.masks.characters import WordLengthMask as WordLengthMask
     from .model.masks.formal import GrammarMask as GrammarMask
     from .model.masks.formal import JsonMask as JsonMask
     from .model.masks.formal import RegexMask as RegexMask
@@ -82,7 +82,7 @@ _MODULES = {
     "model.base": ("BaseModel",),
     "model.context": ("FollowerContext",),
     "model.masks.formal": ("GrammarMask", "JsonMask", "RegexMask", "WordsMask"),
-    "model.masks.base": (
+    "model.masks.characters": (
         "AvoidCharsMask",
         "AvoidWordsMask",
         "CharsMask",

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from .errors import UsageError
-from .model.masks.base import ALL_MASKS, Mask
+from .model.masks.base import Mask
+from .model.masks.characters import ALL_MASKS
 from .model.masks.formal import FORMAL_MASKS
 from .registry.hookspecs import hookimpl
 from .registry.specs import call

@@ -6,30 +6,14 @@ weight is corrected for it. So the target stays the prior restricted to the cons
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..protocol.vocabulary import TokenMask
-
-if TYPE_CHECKING:
-    from .context import FollowerContext, Token
-    from .masks.base import Mask, MaskStack
+from .masks.base import Mask
+from .tokens import TokenMethods
 
 __all__ = ["FillMethods"]
 
 
-class FillMethods:
+class FillMethods(TokenMethods):
     """Texts drawn until a mask is satisfied, for :class:`BaseModel`."""
-
-    if TYPE_CHECKING:
-        context: FollowerContext
-        masks: MaskStack
-
-        @property
-        def text(self) -> str: ...  # noqa: D102
-        def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
-        async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool: ...
-        async def next_token(self) -> Token: ...  # noqa: D102
-        async def wants_to_end(self) -> bool: ...  # noqa: D102
 
     async def fill(self, mask: Mask, tokens: int | None = None) -> bool:
         """Draw the rest of a whole text under ``mask``, until it is complete and wants to end.

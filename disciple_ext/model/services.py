@@ -9,45 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 from ..protocol.requests import Call
-
-if TYPE_CHECKING:
-    from ..protocol.stream import Stream
-    from ..protocol.vocabulary import TokenMask
-    from .context import FollowerContext, Token
-    from .masks.base import MaskStack
+from .distributions import Token
+from .particle import Particle
 
 __all__ = ["ServiceMethods"]
 
 
-class ServiceMethods:
+class ServiceMethods(Particle):
     """The services of :class:`BaseModel`."""
-
-    if TYPE_CHECKING:
-        context: FollowerContext
-        prior: FollowerContext | None
-        finished: bool
-        finish_reason: str | None
-        log_prior: float
-        log_proposal: float
-        masks: MaskStack
-        weighed: dict[tuple[str, str], float]
-
-        @property
-        def text(self) -> str: ...  # noqa: D102
-        @property
-        def random(self) -> Stream: ...  # noqa: D102
-        def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
-        def _append(self, token: int) -> None: ...
-        def _charge(self, cause: str, amount: float, what: str = "") -> None: ...
-        def _die(self, finish_reason: str, what: str) -> None: ...
-        def _die_of_mask(self, support: TokenMask | None, what: str = "") -> None: ...
-        def _room_for(self, tokens: int) -> None: ...
-        async def _settle(self) -> None: ...
-        def finish(self) -> None: ...  # noqa: D102
-        def twist(self, amt: float) -> None: ...  # noqa: D102
 
     async def ask(self, name: str, payload: Any = None) -> Any:
         """Ask the host's service ``name``; it gets and returns JSON data.
@@ -146,12 +118,14 @@ class ServiceMethods:
             self._append(token)
             return ctx.token(token)
         self.finish_reason = "ended"
-        await self._weigh_whole()
+        await self._charge_whole()
         self.finish()
         return None
 
-    async def _weigh_whole(self) -> None:
+    async def _charge_whole(self) -> None:
         """Charge every potential that the text was weighed by the weight of the whole text."""
+        if not self.weighed:
+            return
         keys = list(self.weighed)
         logs = await asyncio.gather(*(self._log_weight(*key) for key in keys))
         for (name, about), log_weight in zip(keys, logs, strict=True):
@@ -163,7 +137,7 @@ class ServiceMethods:
         self._charge("weigh", log_weight - self.weighed.get((name, about), 0.0), name)
         self.weighed[name, about] = log_weight
 
-    def _die_of_weight(self, name: str) -> None:
+    def _die_of_weight(self, name: str) -> NoReturn:
         self._die("condition_false", f"{name!r} gives the text a weight of zero")
 
     async def _log_weight(self, name: str, about: str) -> float:

@@ -6,42 +6,22 @@ On anything else they are LLaMPPL's own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import numpy as np
-from llamppl.modeling import Model
 
-from ..protocol.requests import Mass, Tokens
+from ..protocol.requests import Mass
 from ..protocol.stream import Stream
-from ..protocol.vocabulary import TokenMask, intersect
-from .context import FollowerContext, MaskDist, NextToken, Token, token_id
+from ..protocol.vocabulary import intersect
+from .context import FollowerContext
+from .distributions import MaskDist, NextToken, token_id
+from .tokens import TokenMethods
 
 __all__ = ["VerbMethods"]
 
 
-class VerbMethods(Model):  # type: ignore[misc]  # llamppl ships no types
+class VerbMethods(TokenMethods):
     """``sample``, ``observe`` and ``intervene`` of :class:`BaseModel`."""
-
-    if TYPE_CHECKING:
-        context: FollowerContext
-        prior: FollowerContext | None
-        finish_reason: str | None
-        weight: float
-        _explained: bool
-
-        @property
-        def random(self) -> Stream: ...  # noqa: D102
-        def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
-        def _append(self, token: int) -> None: ...
-        def _die(self, finish_reason: str, what: str) -> NoReturn: ...
-        def _narrow(self, mask: TokenMask, log_mass: float) -> None: ...
-        def _room_for(self, tokens: int) -> None: ...
-        async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool: ...
-        async def _draw(self, support: TokenMask | None) -> Token: ...
-        async def _observe_mask(self, mask: TokenMask, cause: str = "observe") -> None: ...
-        async def _observe_tokens(self, tokens: Tokens, cause: str, text: str = "") -> None: ...
-        async def _settle(self) -> None: ...
-        async def end(self) -> None: ...  # noqa: D102
 
     async def sample(self, dist: Any, proposal: Any = None) -> Any:
         """LLaMPPL's ``sample``; on this model's own context, corrected like :meth:`next_token`.

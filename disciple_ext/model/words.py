@@ -6,40 +6,30 @@ is a draw like any other ("does the next token continue it?"), so the weights st
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..protocol.vocabulary import TokenMask, Vocabulary, from_ids, intersect
 from ..text import units
-from .masks.base import PunctuationMask, avoid_words, marks
+from .masks.characters import PunctuationMask, avoid_words, marks
+from .tokens import TokenMethods
 
 __all__ = ["WordMethods", "warm"]
 
 LONGEST_WORD = 20
 """Letters after which a word is ended: beyond it small models write debris."""
 
-if TYPE_CHECKING:
-    from .context import FollowerContext, Token
-    from .masks.base import MaskStack
 
-
-class WordMethods:
+class WordMethods(TokenMethods):
     """The text units of :class:`BaseModel`."""
 
-    if TYPE_CHECKING:
-        context: FollowerContext
-        masks: MaskStack
-
-        @property
-        def text(self) -> str: ...  # noqa: D102
-        def _allowed(self, support: TokenMask | None) -> TokenMask | None: ...
-        async def _branch(self, mask: TokenMask, given: TokenMask | None) -> bool: ...
-        async def _draw(self, support: TokenMask | None) -> Token: ...
-        async def _observe_mask(self, mask: TokenMask) -> None: ...
-        async def next_token(self) -> Token: ...  # noqa: D102
-        async def wants(self, chars: str | Iterable[str]) -> bool: ...  # noqa: D102
+    @property
+    def words(self) -> list[str]:
+        """The words of the text so far, as every mask and check counts them."""
+        return list(_words(self.text))
 
     async def wants_word(self, word: str) -> bool:
         """Does the next token begin this word? A draw, weight corrected, pending.
@@ -114,7 +104,7 @@ class WordMethods:
 
     async def end_sentence(self, marks: str = ".!?") -> str:
         """Draw the mark that ends the sentence; returns it."""
-        async with PunctuationMask(self, marks):  # type: ignore[arg-type]
+        async with PunctuationMask(self, marks):
             return str(await self.next_token())
 
     async def next_sentence(
@@ -166,6 +156,11 @@ class WordMethods:
             if min_words <= words < max_words and await self.wants("\n"):
                 break
         return self.text[begin:].strip()
+
+
+@functools.lru_cache(maxsize=256)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(units.words(text))
 
 
 def _open_sentence(text: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,7 +29,6 @@ __all__ = ["Diagnosis", "judge", "outputs"]
 
 _MOST = 6
 """Ways to end that are told apart; a program chooses its reasons, and could make them many."""
-_LINE = re.compile(r"\(program line (\d{1,9})\)")
 _CROWD = 8
 """Particles from which on a collapsed population is worth a word."""
 
@@ -111,9 +109,7 @@ class Diagnosis(Observer):
         self._steps, self._tokens, self._well = done.step, done.tokens, done.finished
         for end in self._waiting:
             state = done.particles[end.index] if end.index < len(done.particles) else None
-            named = _LINE.search(end.reason)
-            line = int(named[1]) if named else None
-            self._note(end, state.line if state is not None else line)
+            self._note(end, state.line if state is not None else end.line)
         self._waiting = []
         fall = _Fall(done.step, self._ess, done.ess, _causes(done.particles))
         # Where all have died, how they ended says more.

@@ -197,7 +197,18 @@ class Resampled:
 
 @dataclass(frozen=True)
 class ParticleFinished:
-    """One particle finished or died."""
+    """One particle finished or died.
+
+    Attributes:
+        index: its index in the population.
+        step: the step that was its last.
+        text: its text.
+        log_weight: natural log of its weight.
+        finish_reason: why it ended, as a word.
+        reason: the same for a person, with the line and the text.
+        cause: what the program asked for that ended it with weight zero, or the empty string.
+        line: program line of the cause (1-based), or None.
+    """
 
     index: int
     step: int
@@ -205,6 +216,8 @@ class ParticleFinished:
     log_weight: float
     finish_reason: str
     reason: str
+    cause: str = ""
+    line: int | None = None
 
 
 @dataclass(frozen=True)

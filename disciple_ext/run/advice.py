@@ -103,11 +103,13 @@ def _signature(owner: str | None, name: str, names: Mapping[str, Any]) -> str:
     if owner == "BaseModel" and name == "__init__":
         return "write `super().__init__(context=context, max_tokens=max_tokens)`"
     method = getattr(BaseModel, name, None)
-    if method is not None and owner in {None, "BaseModel", "CharacterMethods", "WordMethods"}:
+    if method is not None and owner in _OWNERS:
         return f"write `self.{name}{_arguments(method)}`"
     return ""
 
 
+_OWNERS = {None, "BaseModel", "CharacterMethods", "TokenMethods", "WordMethods"}
+"""The classes that Python names in a ``TypeError`` where a program calls ``self.`` wrongly."""
 _SHAPES = {
     "__init__": "def __init__(self, context, max_tokens=64)",
     "step": "async def step(self)",

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..errors import DiscipleError, ProgramCrashed, ProgramRejected, WrongFamily
 from ..model.base import BaseModel
-from ..model.context import FollowerContext, Token
+from ..model.context import FollowerContext
+from ..model.distributions import Token
 from ..model.stops import PROGRAM_FILE
 from ..text import units
 from ..text.shorten import shortened
@@ -52,9 +53,9 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 _TAKEN = frozenset(
-    "_explained beam_idx changes char_tolerance context finish_reason finished healed hint_text "
-    "line log_prior log_proposal lost_before masks max_tokens preface_rest preface_text prior "
-    "reason spelled twist_amount weighed weight".split()
+    "_cause _cause_line _explained beam_idx changes char_tolerance context finish_reason finished "
+    "healed hint_text line log_prior log_proposal lost_before masks max_tokens preface_rest "
+    "preface_text prior reason spelled twist_amount weighed weight".split()
 )
 """Attributes that every particle sets."""
 _LONGEST_MESSAGE = 2000

@@ -74,18 +74,19 @@ async def run_particles(
     return tuple(particles), population.log_evidence
 
 
-async def _finished(particle: Any, run: Run) -> Particle:
+async def _finished(particle: BaseModel, run: Run) -> Particle:
     log_weight = float(particle.weight)
+    context: object = particle.context  # a program may put there what it likes
     return Particle(
         text=str(particle),
         log_weight=log_weight,
         weight=0.0,
         check=await run.check(particle) if log_weight > -math.inf else None,
-        finish_reason=getattr(particle, "finish_reason", None) or "ended",
-        reason=getattr(particle, "reason", ""),
-        tokens=getattr(getattr(particle, "context", None), "token_count", 0),
-        log_prob=getattr(particle, "log_prior", None),
-        lost_mass=getattr(particle, "lost_mass", 0.0),
+        finish_reason=particle.finish_reason or "ended",
+        reason=particle.reason,
+        tokens=context.token_count if isinstance(context, FollowerContext) else 0,
+        log_prob=particle.log_prior,
+        lost_mass=particle.lost_mass,
     )
 
 

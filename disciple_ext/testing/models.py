@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..model.base import BaseModel
 from ..model.context import FollowerContext
-from ..model.masks.base import AvoidCharsMask, CharsMask, ChoiceMask, MaxCharsMask
+from ..model.masks.characters import AvoidCharsMask, CharsMask, ChoiceMask, MaxCharsMask
 from .exact import ExactPosterior, exact_posterior
 from .toy import ToyFollower
 

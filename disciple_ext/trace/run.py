@@ -98,8 +98,7 @@ class RunRecorder:
                 if self._room(8 * len(ancestors) + 40):
                     self._resampled.append(after)
             case ParticleFinished():
-                # What follows is the text, which the step has.
-                reason = event.reason.partition("; the text so far is ")[0]
+                reason = _without_text(event)
                 if self._room(120):
                     why = self._string(event.finish_reason, 100), self._string(reason, 1000)
                     self._ends.append([event.step, event.index, *why])
@@ -274,6 +273,13 @@ class RunRecorder:
                     "from": None if origin is None else list(origin),
                 }
             )
+
+
+def _without_text(event: ParticleFinished) -> str:
+    """Why a particle ended, without its text, which the step has."""
+    if not event.cause:
+        return event.reason
+    return event.cause if event.line is None else f"{event.cause} (program line {event.line})"
 
 
 def _letter(state: ParticleState) -> str:

@@ -16,10 +16,10 @@ from typing import Any
 
 from disciple_ext import self_steer
 from disciple_ext.model.base import BaseModel
-from disciple_ext.samplers.base import Run
+from disciple_ext.samplers.report import Report
 
 TASK = "Please generate a sentence with exactly 75 characters."
-ADDED = ((Run, "_report"), (BaseModel, "_note_change"))
+ADDED = ((Report, "step"), (BaseModel, "_note_change"))
 spent = 0.0
 
 

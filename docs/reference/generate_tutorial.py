@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from disciple_ext.model.base import BaseModel
-from disciple_ext.model.masks.base import ALL_MASKS
+from disciple_ext.model.masks.characters import ALL_MASKS
 from disciple_ext.model.masks.formal import FORMAL_MASKS
 from disciple_ext.text import units
 

@@ -16,7 +16,7 @@ from disciple_ext import FollowerContext, FollowerError, FollowerLM, TokenSequen
 from disciple_ext.follower import from_loaded
 from disciple_ext.follower.hf import from_model
 from disciple_ext.follower.llamppl.token_sets import TokenSet
-from disciple_ext.model.context import Token
+from disciple_ext.model.distributions import Token
 from disciple_ext.testing import ScriptedFollower, ToyFollower
 
 from .test_host import llama, tokenizer

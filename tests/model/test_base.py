@@ -601,7 +601,7 @@ async def test_clones_are_independent() -> None:
 
 
 def original_mask(model: BaseModel, k: int) -> Any:
-    from disciple_ext.model.masks.base import MaxCharsMask
+    from disciple_ext.model.masks.characters import MaxCharsMask
 
     return MaxCharsMask(model, max_chars=k)
 

@@ -13,12 +13,12 @@ import pytest
 
 from disciple_ext.model.base import BaseModel
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.masks.base import (
+from disciple_ext.model.masks.base import Mask
+from disciple_ext.model.masks.characters import (
     AvoidCharsMask,
     AvoidWordsMask,
     CharsMask,
     ChoiceMask,
-    Mask,
     MaxCharsMask,
     PunctuationMask,
     WordLengthMask,

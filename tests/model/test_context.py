@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disciple_ext.model.context import FollowerContext, Token, token_id
+from disciple_ext.model.context import FollowerContext
+from disciple_ext.model.distributions import Token, token_id
 from disciple_ext.protocol.prefix import Prefix
 from disciple_ext.protocol.stream import Stream
 from disciple_ext.testing import ToyFollower

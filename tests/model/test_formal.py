@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from disciple_ext import ProgramCrashed, run_program
 from disciple_ext.model.base import BaseModel
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.masks.base import ChoiceMask, MaxCharsMask
+from disciple_ext.model.masks.characters import ChoiceMask, MaxCharsMask
 from disciple_ext.model.masks.counting import Counted, Counting, terminal
 from disciple_ext.model.masks.formal import GrammarMask, JsonMask, RegexMask, WordsMask
 from disciple_ext.model.masks.matching import grammars

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from disciple_ext.model.base import BaseModel
 from disciple_ext.model.context import FollowerContext
-from disciple_ext.model.masks.base import (
+from disciple_ext.model.masks.characters import (
     AvoidCharsMask,
     AvoidWordsMask,
     CharsMask,

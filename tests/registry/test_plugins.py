@@ -7,7 +7,7 @@ import pytest
 
 from disciple_ext import hookimpl, run_program, self_steer
 from disciple_ext.errors import PlannerError, PluginError, UsageError
-from disciple_ext.model.masks.base import PunctuationMask
+from disciple_ext.model.masks.characters import PunctuationMask
 from disciple_ext.registry import points as finding
 from disciple_ext.registry.plugins import Hook, load_plugins
 from disciple_ext.samplers.importance import ImportanceSampler

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from llamppl.modeling import Model
 
-from disciple_ext.errors import SamplerError, UsageError
+from disciple_ext import run_program
+from disciple_ext.errors import NoParticleAlive, SamplerError, UsageError
 from disciple_ext.model.context import FollowerContext
 from disciple_ext.protocol.stream import Stream
-from disciple_ext.records.events import Resampled
+from disciple_ext.records.events import ParticleFinished, Resampled
 from disciple_ext.records.task import Limits
 from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers import weights
@@ -364,3 +365,59 @@ def test_plain_llamppl_models_run_under_every_sampler() -> None:
         population = asyncio.run(sampler(run, 30))
         alive = [p for p in population.particles if p.weight > -math.inf]
         assert alive and all("b" not in str(p.context) for p in alive)
+
+
+class Named(PlainModel):
+    """A plain model with a ``line`` and a ``reason`` of its own."""
+
+    reason = "mine"
+
+    def __init__(self, context: FollowerContext) -> None:
+        super().__init__(context)
+        self.line = 7
+
+
+def test_a_plain_model_stays_the_object_that_it_was() -> None:
+    made: list[Named] = []
+
+    def make(index: int) -> Named:
+        made.append(Named(FollowerContext(toy(), "p", random=Stream(1, (index,)))))
+        return made[-1]
+
+    events: list[Any] = []
+    run = Run(make, seed=0, limits=Limits(max_steps=2), observers=[events.append])
+    (particle,) = asyncio.run(run.spawn(1))
+    assert particle is made[0] and isinstance(particle, Named)
+    assert (type(particle).__name__, particle.reason, particle.line) == ("Named", "mine", 7)
+    twin = run.clone(particle)
+    assert isinstance(twin, Named) and twin.finish_reason is None
+    run.reject(twin, "refused")
+    assert (twin.finish_reason, twin.reason, particle.reason) == (
+        "condition_false",
+        "refused",
+        "mine",
+    )
+    for _ in range(3):
+        asyncio.run(run.step([twin]))
+    assert [e.reason for e in events if isinstance(e, ParticleFinished)] == ["refused"]
+
+
+def test_a_bare_model_can_be_a_particle() -> None:
+    run = Run(lambda index: Model(), seed=0, limits=Limits())
+    (particle,) = asyncio.run(run.spawn(1))
+    particle.finish()
+    asyncio.run(run.step([particle]))
+    assert asyncio.run(run.check(particle)) is None
+
+
+def test_a_death_is_told_in_fields_and_in_words() -> None:
+    source = (
+        "class InferenceModel(BaseModel):\n    async def step(self):\n"
+        "        await self.force('a')\n        self.condition(False)"
+    )
+    events: list[Any] = []
+    with pytest.raises(NoParticleAlive):
+        run_program(source, "t", follower=toy(), n=1, sandbox="none", on_event=events.append)
+    (end,) = (e for e in events if isinstance(e, ParticleFinished))
+    assert (end.cause, end.line) == ("condition(False)", 4)
+    assert end.reason == "condition(False) (program line 4); the text so far is 'a'"

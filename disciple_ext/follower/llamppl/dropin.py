@@ -19,7 +19,7 @@ from genlm.backend.tokenization import decode_vocab
 from llamppl import llms
 from numpy.typing import NDArray
 
-from ...model.context import renormalise
+from ...model.distributions import renormalise
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Follower, LogProbs
 from ...protocol.vocabulary import Vocabulary

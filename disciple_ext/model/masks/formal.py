@@ -12,16 +12,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.vocabulary import TokenMask, Vocabulary, intersect
-from .base import Mask, last_word, shorten
+from .base import HasMasks, Mask, last_word, shorten
 from .counting import Counted, Counting, terminal
 from .matching import Grammars, Position, TooHard, grammars
+from .refusals import GRAMMAR_REFUSED, first_line, json_advice
 from .regex import Refused, translate
-
-if TYPE_CHECKING:
-    from ..base import BaseModel
 
 __all__ = [
     "FORMAL_MASKS",
@@ -46,7 +44,7 @@ class FormalMask(Mask):
             is written in the block.
     """
 
-    def __init__(self, particle: BaseModel, whole: bool) -> None:
+    def __init__(self, particle: HasMasks, whole: bool) -> None:
         super().__init__(particle)
         self.whole = bool(whole)
         self._start = self._place = self._begin(grammars(self._stack.vocabulary))
@@ -100,7 +98,7 @@ class FormalMask(Mask):
 class RegexMask(FormalMask):
     """A text that matches ``pattern`` from beginning to end, as ``re.fullmatch`` says."""
 
-    def __init__(self, particle: BaseModel, pattern: str, whole: bool = False) -> None:
+    def __init__(self, particle: HasMasks, pattern: str, whole: bool = False) -> None:
         self.pattern = pattern
         super().__init__(particle, whole)
 
@@ -112,7 +110,7 @@ class RegexMask(FormalMask):
         except Refused as error:
             raise self._refusal(error.part, error.instead) from None
         except TooHard as error:
-            message = _first_line(str(error))
+            message = first_line(str(error))
             raise self._refusal(f"this pattern ({message})", "write a simpler one") from None
 
     @staticmethod
@@ -129,7 +127,7 @@ class RegexMask(FormalMask):
 class GrammarMask(FormalMask):
     """A text of a context-free grammar in Lark's notation, from its rule ``start``."""
 
-    def __init__(self, particle: BaseModel, grammar: str, whole: bool = False) -> None:
+    def __init__(self, particle: HasMasks, grammar: str, whole: bool = False) -> None:
         self.grammar = grammar
         super().__init__(particle, whole)
 
@@ -138,11 +136,11 @@ class GrammarMask(FormalMask):
             return home.start(self.grammar.strip() + "\n")
         except TooHard as error:
             message = str(error)
-            for sign, part, instead in _GRAMMAR_REFUSED:
+            for sign, part, instead in GRAMMAR_REFUSED:
                 if sign in message:
-                    raise self._refusal(f"{part} ({_first_line(message)})", instead) from None
+                    raise self._refusal(f"{part} ({first_line(message)})", instead) from None
             raise self._refusal(
-                f"this grammar ({_first_line(message)})",
+                f"this grammar ({first_line(message)})",
                 'write rules such as `start: NAME "=" INT` and terminals such as `NAME: /[a-z]+/`',
             ) from None
 
@@ -155,7 +153,7 @@ class JsonMask(FormalMask):
 
     def __init__(
         self,
-        particle: BaseModel,
+        particle: HasMasks,
         schema: dict[str, Any] | str,
         whitespace: bool = False,
         whole: bool = False,
@@ -179,7 +177,7 @@ class JsonMask(FormalMask):
         try:
             return home.start(f"start: %json {text}\n")
         except TooHard as error:
-            raise self._refusal(*_json_advice(str(error))) from None
+            raise self._refusal(*json_advice(str(error))) from None
 
     def __repr__(self) -> str:
         return f"JsonMask({shorten(str(self.schema), 60)})"
@@ -190,7 +188,7 @@ class WordsMask(FormalMask):
 
     def __init__(
         self,
-        particle: BaseModel,
+        particle: HasMasks,
         avoid: Iterable[str] = (),
         require: Iterable[str] = (),
         whole: bool = False,
@@ -207,7 +205,7 @@ class WordsMask(FormalMask):
         try:
             return home.start(f"start: TEXT\nTEXT: {' & '.join(parts)}\n")
         except TooHard as error:
-            message = _first_line(str(error))
+            message = first_line(str(error))
             raise self._refusal(f"these words ({message})", "give fewer words") from None
 
     def enter(self) -> None:
@@ -252,53 +250,6 @@ def _literal(word: str) -> str:
 
 def _contains(word: str, apart: str) -> str:
     return f"(?s:(.*{apart})?(?i:{word})({apart}.*)?)"
-
-
-# What the library refuses, in the words of who writes programs --------------------------------
-
-_CHECK = "leave it out, and test it in `check(self, text)`"
-_INSTEAD = {
-    "not": "say what is allowed (`enum`, `anyOf`, `pattern`), or " + _CHECK,
-    "if": "write `anyOf` with a schema for each case",
-    "oneOf": "write `anyOf`; if its cases overlap, " + _CHECK,
-    "uniqueItems": _CHECK,
-    "contains": _CHECK,
-    "dependentRequired": "write `anyOf` with a schema for each case",
-    "propertyNames": "name the properties, with `additionalProperties: false`",
-}
-_JSON_REFUSED = (
-    (r"Unknown format: (\S+)", "the format {}", "write a `pattern` for it, or leave it out"),
-    (r"Pointer '([^']*)' does not exist", "the reference {}", "define it under `$defs`"),
-    (r"Unsatisfiable schema: (.*)", "a schema that no text satisfies ({})", "correct it"),
-    (r"(look-around|[Ll]ookaround|backreferences)", "`pattern` with {}", _CHECK),
-    (r"oneOf", "`oneOf` whose cases overlap", _INSTEAD["oneOf"]),
-)
-
-
-def _json_advice(message: str) -> tuple[str, str]:
-    """What of a schema is refused, and what to write instead."""
-    unknown = re.search(r"Unimplemented keys: \[(.*?)\]", message)
-    if unknown:
-        keys = re.findall(r'"([^"]+)"', unknown[1])
-        advice = dict.fromkeys(_INSTEAD.get(key, _CHECK) for key in keys)
-        return f"the schema's {', '.join(f'`{key}`' for key in keys)}", "; ".join(advice)
-    for pattern, part, instead in _JSON_REFUSED:
-        if found := re.search(pattern, message):
-            return part.format(*found.groups()), instead
-    return f"this schema ({_first_line(message)})", "write a simpler one, and test the rest"
-
-
-_GRAMMAR_REFUSED = (
-    ("look-around", "a lookahead or lookbehind", "leave it out of the terminal"),
-    ("lookarounds", "a word boundary or anchor", "leave it out of the terminal"),
-    ("backreferences", "a back reference", "write out what may be repeated"),
-)
-
-
-def _first_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    told = next((line for line in lines if line.startswith("error:")), lines[0] if lines else "")
-    return shorten(told.removeprefix("error:").strip(), 160)
 
 
 FORMAL_MASKS: tuple[type[Mask], ...] = (GrammarMask, JsonMask, RegexMask, WordsMask)

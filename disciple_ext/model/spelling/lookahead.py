@@ -11,8 +11,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +23,9 @@ from numpy.typing import NDArray
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Follower, LogProbs
 from ...protocol.vocabulary import Vocabulary
-from .spelling import END, Spelling, log_sum
+from .spelling import END, Spelling, log_fsum
 
-__all__ = ["look_ahead"]
+__all__ = ["look_ahead", "look_ahead_once"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -72,7 +75,33 @@ async def look_ahead(
         batch = [heapq.heappop(search.heap) for _ in range(min(_AT_ONCE, len(search.heap)))]
         requests -= len(batch)
         await search.ask(batch)
-    return {data[len(there) :]: log_sum(logs) for data, logs in search.found.items()}
+    return {data[len(there) :]: log_fsum(logs) for data, logs in search.found.items()}
+
+
+async def look_ahead_once(
+    spelling: Spelling,
+    places: Sequence[BoolArray],
+    after: BoolArray,
+    requests: int,
+    boldness: float,
+) -> Mapping[bytes, float]:
+    """What :func:`look_ahead` finds; particles at the same place share one search."""
+    sets = tuple(array.tobytes() for array in (*places, after))
+    key = (spelling.begin, spelling.data, spelling.temperature, requests, boldness, sets)
+    shared = _SEARCHES.setdefault(asyncio.get_running_loop(), OrderedDict())
+    search = shared.get(key)
+    if search is None:
+        work = look_ahead(spelling, places, after, requests, boldness)
+        search = shared[key] = asyncio.ensure_future(work)
+        while len(shared) > _SEARCHES_KEPT:
+            shared.popitem(last=False)
+    return await asyncio.shield(search)
+
+
+_SEARCHES_KEPT = 16
+_SEARCHES: WeakKeyDictionary[Any, OrderedDict[Any, asyncio.Future[Mapping[bytes, float]]]] = (
+    WeakKeyDictionary()
+)
 
 
 class _Search:
@@ -106,7 +135,7 @@ class _Search:
         asked = (self._follower.ask(LogProbs(b.prefix, self._temperature)) for b in batch)
         for begun, logs in zip(batch, await asyncio.gather(*asked), strict=True):
             if len(begun.data) == len(self._places):
-                log_after = log_sum(logs[self._after].astype(np.float64))
+                log_after = log_fsum(logs[self._after].astype(np.float64))
                 self.found.setdefault(begun.data, []).append(begun.log_tokens + log_after)
                 continue
             ids = self._fitting(len(begun.data))

@@ -28,7 +28,7 @@ from ...protocol.trie import TrieNode
 from ...protocol.vocabulary import TokenMask, intersect
 from ..context import FollowerContext
 
-__all__ = ["END", "Hypothesis", "Spelling", "log_sum"]
+__all__ = ["END", "Hypothesis", "Spelling", "log_fsum"]
 
 END = 256
 """Where the end of text stands among the next bytes."""
@@ -118,7 +118,7 @@ class Spelling:
         while True:
             await spelling._ask()
             logs = spelling._logs()
-            log_goal = log_sum(logs[allowed])
+            log_goal = log_fsum(logs[allowed])
             if asked >= _MOST and self.tolerance > 0.0 and log_goal > -math.inf:
                 return spelling, logs
             chosen = spelling._likeliest(log_goal)
@@ -144,10 +144,10 @@ class Spelling:
 
     def lost(self, log_goal: float) -> float:
         """The share of a probability that may be lost, in [0, 1]: what is open beside it."""
-        log_open = log_sum([self.log_dropped, *(h.log_tokens for h in self.open)])
+        log_open = log_fsum([self.log_dropped, *(h.log_tokens for h in self.open)])
         if log_open == -math.inf:
             return 0.0
-        return math.exp(log_open - log_sum([log_open, log_goal]))
+        return math.exp(log_open - log_fsum([log_open, log_goal]))
 
     # Hypotheses ---------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class Spelling:
         dropped = self.log_dropped
         if self.tolerance > 0.0 and len(new) > _KEPT:
             new.sort(key=lambda h: -h.log_tokens)
-            dropped = log_sum([dropped, *(h.log_tokens for h in new[_KEPT:])])
+            dropped = log_fsum([dropped, *(h.log_tokens for h in new[_KEPT:])])
             new = new[:_KEPT]
         return replace(
             self,
@@ -263,7 +263,7 @@ class Spelling:
                 reply = self.replies[h]
                 logs = [*reply.logs[allowed[reply.node.bytes]], reply.log_end]
                 found.append(
-                    (h.prefix, h.log_tokens + log_sum(logs if allowed[END] else logs[:-1]))
+                    (h.prefix, h.log_tokens + log_fsum(logs if allowed[END] else logs[:-1]))
                 )
         return found
 
@@ -282,8 +282,13 @@ def _follow(h: Hypothesis, reply: _Reply, byte: int, end: int) -> tuple[list[Hyp
     return exact, log_mass
 
 
-def log_sum(logs: Sequence[float] | NDArray[np.float64]) -> float:
-    """Log of the sum of the exponentials; minus infinity for none."""
+def log_fsum(logs: Sequence[float] | NDArray[np.float64]) -> float:
+    """Log of the sum of the exponentials, exactly rounded; minus infinity for none.
+
+    Unlike the sum of log weights in :mod:`disciple_ext.samplers.weights` it does not depend on the
+    order: hypotheses of one string come in the order in which they were found, and the string has
+    one probability.
+    """
     top = max(logs, default=-math.inf)
     if top == -math.inf:
         return -math.inf

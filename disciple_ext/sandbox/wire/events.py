@@ -208,6 +208,8 @@ class EventReader:
                     log_weight=as_log(data.get("log_weight")),
                     finish_reason=as_text(data.get("finish_reason"), 100),
                     reason=as_text(data.get("reason")),
+                    cause=as_text(data.get("cause", "")),
+                    line=as_optional_count(data.get("line")),
                 )
             case "PopulationGiven":
                 origins = as_list(data.get("origins"), MAX_PARTICLES)
