@@ -28,8 +28,8 @@ from ..records.result import Particle, Result, Usage
 from ..records.task import Limits, Task
 from ..samplers import weights
 from ..samplers.base import Run, Sampler
-from ..sandbox.wire.messages import shortened
 from ..services.batching import Services
+from ..text.shortening import shortened
 from . import loader
 
 __all__ = ["Job", "Setting", "execute", "make_particle", "make_sampler", "run_particles"]

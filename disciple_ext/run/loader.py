@@ -14,6 +14,7 @@ from ..model.context import FollowerContext
 from ..model.distributions import Token
 from ..model.stops import PROGRAM_FILE
 from ..text import units
+from ..text.shortening import shortened
 from .advice import advice
 
 __all__ = ["crash", "line_of", "load", "namespace"]
@@ -67,9 +68,7 @@ def said(error: BaseException) -> str:
         message = str.__str__(str(error))
     except BaseException as inner:
         return f"(its message cannot be had: {type(inner).__name__})"
-    if len(message) > _LONGEST_MESSAGE:
-        return f"{message[:_LONGEST_MESSAGE]}... ({len(message)} characters)"
-    return message
+    return shortened(message, _LONGEST_MESSAGE)
 
 
 def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:

@@ -19,6 +19,7 @@ from ..records.events import (
     StepDone,
     WeightChange,
 )
+from ..text.shortening import shortened
 
 __all__ = ["RunRecorder", "clean"]
 
@@ -33,9 +34,7 @@ RUNNING, ENDED, DEAD = "red"
 
 def clean(text: Any, longest: int = _LONGEST) -> str:
     """A text that JSON and UTF-8 take, cut where it is longer."""
-    said = text if isinstance(text, str) else str(text)
-    if len(said) > longest:
-        said = f"{said[:longest]}... ({len(said)} characters)"
+    said = shortened(text if isinstance(text, str) else str(text), longest)
     return said if said.isascii() else said.encode(errors="replace").decode()
 
 

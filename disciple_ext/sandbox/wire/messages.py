@@ -27,6 +27,7 @@ from ...errors import (
     WrongFamily,
 )
 from ...records.particle import FINISH_REASONS, Particle
+from ...text.shortening import shortened
 
 __all__ = [
     "ANSWER",
@@ -57,7 +58,6 @@ __all__ = [
     "read_need",
     "read_outcome",
     "read_records",
-    "shortened",
 ]
 
 HEADER = struct.Struct("<IB")
@@ -283,11 +283,6 @@ def read_error(
         text=None if data.get("text") is None else as_text(data["text"]),
         exception=as_text(data.get("exception", ""), 200),
     )
-
-
-def shortened(text: str, longest: int) -> str:
-    """The text, cut where it is longer."""
-    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
 
 
 def as_dict(value: Any) -> dict[str, Any]:
