@@ -163,7 +163,7 @@ class BytewiseText(Particle):
         """
         spelled = self.spelled
         if spelled is None:
-            await super()._settle()
+            self._settle_preface()
             return
         given = spelled.given
         scored, _ = await spelled.scored.following(

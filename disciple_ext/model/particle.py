@@ -108,7 +108,11 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         return self.text
 
     async def _settle(self) -> None:
-        """Make tokens of all text before a verb over tokens: here, the blank of a preface."""
+        """Make tokens of all that has none yet, before a verb over tokens."""
+        self._settle_preface()
+
+    def _settle_preface(self) -> None:
+        """The blank at a preface's end joins no token of the text: it becomes one itself."""
         if self.preface_rest:
             blank, self.preface_rest = self.preface_rest, ""
             self._put_preface(blank)
