@@ -148,6 +148,7 @@ class BytewiseText(Particle):
             self._put_tokens(best.after(spelled.scored.begin))
 
     def _put_tokens(self, tokens: Iterable[int]) -> None:
+        # First what may be lost, which is read from the characters; then they are gone.
         self.lost_before, self.spelled = self.lost_mass, None
         for token in tokens:  # the masks have had these characters
             self.masks.tokens = self.masks.tokens.then(token)
@@ -162,7 +163,7 @@ class BytewiseText(Particle):
         """
         spelled = self.spelled
         if spelled is None:
-            await super()._settle()
+            self._settle_preface()
             return
         given = spelled.given
         scored, _ = await spelled.scored.following(
@@ -179,6 +180,8 @@ class BytewiseText(Particle):
         self.spelled = replace(spelled, lost=scored.lost(log_mass))
         self._put_tokens(tokens)
         if given is not None:
+            # What was observed of the next byte goes on as a mask over tokens, whose mass with the
+            # chosen tokens is known, without another request.
             own = next(h.log_tokens for h in scored.live if h.prefix is chosen)
             self._narrow(_begins_within(self.context.follower.vocabulary, given), log - own)
 

@@ -140,6 +140,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
 
     @prompt.setter
     def prompt(self, tokens: Tokens) -> None:
+        # The text's tokens stay as they are; the nodes that were decoded belong to the old prompt.
         generated = self.generated
         self._start = Prefix.of(tokens)
         self.prefix = self._start.extend(generated)
@@ -159,6 +160,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
     def __str__(self) -> str:
         if self._lm is not None:
             return str(super().__str__())
+        # A text is read at every step: only what came since the last time is decoded.
         node, text, rest = self._decoded
         if node is not self.prefix:
             tokens = self.follower.vocabulary.tokens
@@ -170,6 +172,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FollowerContext:
         clone = memo[id(self)] = type(self).__new__(type(self))
+        # Prefixes and masks are immutable, so a clone shares them; only its randomness is its own.
         clone.__dict__.update(self.__dict__)
         clone.random = (
             self.random.__deepcopy__(memo) if id(self.random) not in memo else memo[id(self.random)]

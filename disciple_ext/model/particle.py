@@ -54,11 +54,11 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         self.line: int | None = None
         self.hint_text = ""
         self.preface_text = ""
-        self.preface_rest = ""
-        self.healed = 0
-        self.spelled: Spelled | None = None
+        self.preface_rest = ""  # a blank at the preface's end, which may join the first token
+        self.healed = 0  # characters of it that have: in the context's text, not in the answer
+        self.spelled: Spelled | None = None  # characters at the text's end without tokens
         self.char_tolerance = 1e-3
-        self.lost_before = 0.0
+        self.lost_before = 0.0  # what earlier characters, now tokens, may have lost
         self.log_prior = 0.0
         self.log_proposal = 0.0
         self.weighed: dict[tuple[str, str], float] = {}
@@ -108,12 +108,17 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         return self.text
 
     async def _settle(self) -> None:
-        """Make tokens of all text before a verb over tokens: here, the blank of a preface."""
+        """Make tokens of all that has none yet, before a verb over tokens."""
+        self._settle_preface()
+
+    def _settle_preface(self) -> None:
+        """The blank at a preface's end joins no token of the text: it becomes one itself."""
         if self.preface_rest:
             blank, self.preface_rest = self.preface_rest, ""
             self._put_preface(blank)
 
     def _put_preface(self, text: str) -> None:
+        # Into the prompts: what is no part of the answer must not be in the text, nor be charged.
         self.preface_text += text
         tokens = self.context.follower.vocabulary.encode(text)
         for context in (self.context, self.prior):
@@ -155,6 +160,7 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         )
         if drawn.token < 0:
             self._die_of_mask(support)
+        # p(x | B) q(A and B) / q(x); the mass of what is pending is the prior's own.
         log_pending = (prior or ctx).log_pending
         what = support.name if support is not None else ""
         self._charge("draw", drawn.log_p - log_pending + drawn.log_mass - drawn.log_q, what)
@@ -177,6 +183,7 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         branched = await ctx.follower.ask(request)
         if branched.log_q == -math.inf:
             self._die_of_mask(None)
+        # The outcome is a draw from q, and B becomes what it leaves: p(outcome | B) / q(outcome).
         log_pending = (prior or ctx).log_pending
         what = f"{mask.name}: {'yes' if branched.value else 'no'}" if self._explained else ""
         self._charge("branch", branched.log_p - log_pending - branched.log_q, what)

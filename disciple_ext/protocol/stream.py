@@ -32,7 +32,7 @@ class Stream(random.Random):
         self._key = hashlib.blake2b(repr((int(seed), path)).encode(), digest_size=32).digest()
         self._counter = 0
         self._children = 0
-        self.gauss_next = None
+        self.gauss_next = None  # what ``random.Random.gauss`` reads; a seed would set it
 
     def random(self) -> float:
         """The next uniform in [0, 1), with 53 bits."""
@@ -58,6 +58,8 @@ class Stream(random.Random):
         return value & ((1 << k) - 1)
 
     def _next(self) -> int:
+        # Key and counter are all the state, so that a clone is cheap: Mersenne Twister would copy
+        # 2.5 kB with each.
         block = self._counter.to_bytes(8, "little")
         self._counter += 1
         return int.from_bytes(hashlib.blake2b(block, key=self._key, digest_size=8).digest())

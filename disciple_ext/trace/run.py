@@ -20,6 +20,7 @@ from ..records.events import (
     StepDone,
     WeightChange,
 )
+from ..text.shorten import shortened
 
 __all__ = ["RunRecorder", "clean"]
 
@@ -34,9 +35,7 @@ RUNNING, ENDED, DEAD = "red"
 
 def clean(text: Any, longest: int = _LONGEST) -> str:
     """A text that JSON and UTF-8 take, cut where it is longer."""
-    said = text if isinstance(text, str) else str(text)
-    if len(said) > longest:
-        said = f"{said[:longest]}... ({len(said)} characters)"
+    said = shortened(text if isinstance(text, str) else str(text), longest)
     return said if said.isascii() else said.encode(errors="replace").decode()
 
 

@@ -54,6 +54,7 @@ def conversation(seed: int, steps: int = 12) -> list[Event]:
         events.append(Resampled(number, tuple(range(len(states))), 1.0))
     events += [
         ParticleFinished(0, steps, "a", -math.inf, "timeout", "slow"),
+        ParticleFinished(1, steps, "a", -math.inf, "impossible_mask", "no: 'a'", "no", 4),
         PopulationGiven(((steps, 0), None)),
         ProgramPrinted("hi"),
     ]

@@ -27,6 +27,7 @@ from ...errors import (
     WrongFamily,
 )
 from ...records.particle import FINISH_REASONS, Particle
+from ...text.shorten import shortened
 
 __all__ = [
     "ANSWER",
@@ -57,7 +58,6 @@ __all__ = [
     "read_need",
     "read_outcome",
     "read_records",
-    "shortened",
 ]
 
 HEADER = struct.Struct("<IB")
@@ -284,11 +284,6 @@ def read_error(
         exception=as_text(data.get("exception", ""), 200),
         of_none=data.get("of_none") is True,
     )
-
-
-def shortened(text: str, longest: int) -> str:
-    """The text, cut where it is longer."""
-    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
 
 
 def as_dict(value: Any) -> dict[str, Any]:
