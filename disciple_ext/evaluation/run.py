@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DiscipleError, LimitExceeded, PluginError, UsageError
+from ..follower import from_loaded
 from ..planner.base import Planner
 from ..planner.purse import Purse
+from ..protocol.follower import BaseFollower
 from ..registry.plugins import load_plugins
 from .concurrency import each
 from .logs.log import RESULTS, LogWriter, Row, Sample, read_log, read_run, write_run
@@ -137,8 +139,8 @@ def evaluate(
         )
     if equal_tokens and asking:
         raise UsageError(f"equal tokens are the follower's, and {asking[0]!r} has none")
-    if isinstance(follower, str):
-        follower = registry.make("followers", follower)
+    loaded = registry.make("followers", follower) if isinstance(follower, str) else follower
+    follower = from_loaded(loaded)
     purse = Purse(max_cost) if max_cost is not None else None
     bench = Bench(suite, registry, writer, follower, timeout, purse)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
@@ -154,7 +156,7 @@ def evaluate(
         "timeout": timeout if timeout is not None else {k: b.timeout for k, b in budgets.items()},
         "planner": writer.name,
         "examples": getattr(writer, "examples", None),
-        "follower": getattr(follower, "name", type(follower).__name__),
+        "follower": follower.name,
         "weights": weights_hash(follower),
         "model": asdict(size_of(follower)),
         "data": data_hash(everything),
@@ -303,11 +305,9 @@ async def _sampled(bench: Bench, plan: _Plan, instance: Instance, method: str, n
     )
 
 
-async def _forget(follower: Any) -> None:
+async def _forget(follower: BaseFollower) -> None:
     """Have a run give the same numbers, to the last digit, whatever ran before it."""
-    forget = getattr(follower, "forget", None)
-    if forget is not None:
-        forget()
+    follower.forget()
 
 
 async def _judged(bench: Bench, instance: Instance, outcome: Outcome) -> tuple[Sample, ...]:

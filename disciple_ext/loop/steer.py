@@ -18,7 +18,7 @@ from ..planner.base import Plan, Planner
 from ..planner.feedback import Diary, judge
 from ..planner.library.planner import with_library
 from ..planner.purse import Purse
-from ..protocol.requests import Follower
+from ..protocol.follower import BaseFollower
 from ..records.events import AttemptStarted, Event, Observer, PlannerAnswered
 from ..records.program import Program
 from ..records.result import Result
@@ -331,10 +331,10 @@ def _service(registry: Registry, given: Any) -> Any:
     return registry.make("services", given) if isinstance(given, str) else given
 
 
-_followers: dict[str, Follower] = {}
+_followers: dict[str, BaseFollower] = {}
 
 
-async def _load(registry: Registry, spec: Any) -> Follower:
+async def _load(registry: Registry, spec: Any) -> BaseFollower:
     """The follower of a spec; one that was loaded by name stays loaded for the next call."""
     from ..follower import from_loaded
 
@@ -342,7 +342,7 @@ async def _load(registry: Registry, spec: Any) -> Follower:
         return from_loaded(spec)
     if spec not in _followers:
         _followers.clear()  # one model at a time: they are large
-        _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
+        _followers[spec] = from_loaded(await asyncio.to_thread(registry.make, "followers", spec))
     return _followers[spec]
 
 

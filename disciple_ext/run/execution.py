@@ -20,7 +20,8 @@ import numpy as np
 from ..errors import DiscipleError, LimitExceeded, NoParticleAlive, ProgramRejected, UsageError
 from ..model.base import BaseModel
 from ..model.context import FollowerContext
-from ..protocol.requests import Draw, Follower, NextBytes, Request, Score
+from ..protocol.follower import BaseFollower, Deliver, FollowerProxy, Waiting
+from ..protocol.requests import Follower, Request
 from ..protocol.stream import Stream
 from ..records.events import Event, Observer, RunFinished, RunStarted
 from ..records.program import Program
@@ -28,7 +29,7 @@ from ..records.result import Particle, Result, Usage
 from ..records.task import Limits, Task
 from ..samplers import weights
 from ..samplers.base import Run, Sampler
-from ..sandbox.wire.messages import shortened
+from ..sandbox.wire.ends import shortened
 from ..services.batching import Services
 from . import loader
 
@@ -50,7 +51,7 @@ class Setting:
         services: what programs may call beside the follower.
     """
 
-    follower: Follower | None
+    follower: BaseFollower | None
     sampler: Sampler
     seed: int
     sandbox: str | None
@@ -101,7 +102,7 @@ class Job:
 
 async def run_particles(
     job: Job,
-    follower: Follower,
+    follower: BaseFollower,
     sampler: Sampler,
     patterns: dict[str, Any],
     observers: Sequence[Observer] = (),
@@ -134,7 +135,7 @@ async def run_particles(
         limits=job.limits,
         deadline=job.deadline,
         observers=observers,
-        tokens=lambda: getattr(follower, "tokens", 0),
+        tokens=lambda: follower.tokens,
         explain=explain,
     )
     try:
@@ -271,12 +272,12 @@ async def execute(
     timings = {}
     assert setting.follower is not None
     job = Job(program.source, task.instruction, task.n, task.limits, setting.seed, deadline)
-    forwards = getattr(setting.follower, "forwards", 0)
+    forwards = setting.follower.forwards
     setting.emit(RunStarted(task.n, setting.sampler.name, task.limits.timeout))
     if level == "none":
         metered = _Metered(setting.follower)
         particles, log_evidence = await run_particles(
-            job, cast(Follower, metered), setting.sampler, setting.patterns, setting.observers
+            job, metered, setting.sampler, setting.patterns, setting.observers
         )
         tokens, sandbox = metered.tokens, {"witnessed": "none"}
     else:
@@ -301,7 +302,7 @@ async def execute(
     text, rule, check = _answer(particles, setting.seed)
     ess = weights.ess([p.log_weight for p in particles])
     seconds = time.monotonic() - begun
-    forwards = getattr(setting.follower, "forwards", 0) - forwards  # of runs beside it, too
+    forwards = setting.follower.forwards - forwards  # of runs beside it, too
     setting.emit(RunFinished(log_evidence, ess, tokens, seconds, particles))
     if text is None:
         raise _nothing_alive(particles, task)
@@ -335,27 +336,15 @@ def _answer(particles: Sequence[Particle], seed: int) -> tuple[str | None, str, 
     return drawn.text, rule, drawn.check
 
 
-class _Metered:
+class _Metered(FollowerProxy):
     """The follower as one run sees it: it counts the tokens of that run alone."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-        self.tokens = 0
+    tokens = 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._follower, name)
-
-    def __deepcopy__(self, memo: object) -> _Metered:
-        return self
-
-    async def ask(self, request: Request) -> Any:
-        if isinstance(request, Draw):
-            self.tokens += 1
-        elif isinstance(request, Score):
-            self.tokens += len(request.tokens)
-        elif isinstance(request, NextBytes):
-            self.tokens += not request.begun
-        return await self._follower.ask(request)
+    def submit(self, request: Request, deliver: Deliver) -> Waiting:
+        if isinstance(request, Request):  # a program may ask for anything
+            self.tokens += request.tokens_asked
+        return self.inner.submit(request, deliver)
 
 
 def _nothing_alive(particles: Sequence[Particle], task: Task) -> DiscipleError:

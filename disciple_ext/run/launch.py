@@ -8,11 +8,10 @@ import sys
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import LimitExceeded, SandboxUnavailable
 from ..model.stops import program_line
-from ..protocol.requests import Follower
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Task
@@ -39,12 +38,12 @@ async def launch(program: Program, task: Task, setting: Setting) -> Result:
     level = await choose_level(program, setting)
     assert setting.follower is not None
     served = setting.services.serve(setting.follower)
-    setting = replace(setting, follower=cast(Follower, served))
+    setting = replace(setting, follower=served)
     deadline = time.monotonic() + task.limits.timeout
     work = execute(program, task, setting, level, deadline)
     if level != "none":
         return await on_the_loop(work)
-    future = inprocess.start(work, deadline, lambda: getattr(setting.follower, "computing", False))
+    future = inprocess.start(work, deadline, lambda: served.computing)
     left = deadline + inprocess.PATIENCE - time.monotonic()
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), left)

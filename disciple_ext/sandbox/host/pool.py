@@ -25,12 +25,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import SandboxError
-from ...protocol.requests import Follower
+from ...protocol.follower import BaseFollower
 from ...protocol.vocabulary import Vocabulary
 from ...records.events import Event
 from ...records.task import Limits
 from ..locks.witness import Witness, failure
-from ..wire.messages import VECTORS
+from ..wire.requests import VECTORS
 from .session import Exit, Session
 
 __all__ = ["Pool", "Zygote", "the_pool"]
@@ -116,7 +116,7 @@ class Zygote:
     def fork(
         self,
         order: dict[str, Any],
-        follower: Follower,
+        follower: BaseFollower,
         limits: Limits,
         emit: Callable[[Event], None] | None,
     ) -> Session:
