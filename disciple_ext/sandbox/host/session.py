@@ -223,7 +223,9 @@ class Session:
         if self._reader.overlong and (problem := self._too_long(request)):
             deliver(None, problem)
             return
-        self._waiting[ticket] = self.follower.submit(request, deliver)
+        handle = self.follower.submit(request, deliver)
+        if ticket in self._waiting:  # a follower of others' may have answered on the spot
+            self._waiting[ticket] = handle
 
     def _too_long(self, request: Request) -> FollowerError | None:
         """Refuse what is longer than the model takes; not every follower looks by itself."""
