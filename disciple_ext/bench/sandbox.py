@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ..follower.backend import Backend
 from ..follower.host import HostFollower
 from ..loop.steer import run_program, self_steer
 from ..protocol.prefix import Prefix
@@ -117,7 +118,7 @@ def _quantile(values: Sequence[float], q: float) -> float:
     return sorted(values)[min(len(values) - 1, math.ceil(q * len(values)) - 1)]
 
 
-class _Flat:
+class _Flat(Backend):
     """A backend without a model: every token is as likely as any other."""
 
     max_context: int | None = None

@@ -24,6 +24,7 @@ from genlm.control.sampler import (
 
 from ..errors import UsageError
 from ..protocol.requests import Follower
+from ..services.base import Service
 from .coercion import Units, units_of
 from .follower import FollowerPotential
 
@@ -33,7 +34,7 @@ MakeSampler = Callable[[Any, Any], Any]
 _REMEMBERED = 16_384
 
 
-class PotentialService:
+class PotentialService(Service):
     """A potential of genlm-control that programs reach by ``weigh`` and ``draw_with``.
 
     ``weigh`` charges ``prefix`` of a text that goes on and ``complete`` of one that has ended.
@@ -96,11 +97,13 @@ class PotentialService:
         draws = isinstance(payload, dict) and "draw" in payload
         return _reply(None, 0.0, 0.0, 0.0) if draws else 0.0
 
+    def rehearsing(self) -> Callable[[Any], Any]:
+        """What stands in for it in a dry run."""
+        return self.rehearse
 
-class _Bound:
+
+class _Bound(Service):
     """A potential over the tokens of one follower."""
-
-    remembered = 4096
 
     def __init__(self, service: PotentialService, follower: Follower) -> None:
         self.follower = follower

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import DiscipleError, LimitExceeded
+from ..protocol.follower import BaseFollower
 from ..records.result import Usage
 from .logs.log import Row, Sample
 from .methods.base import NO_ANSWER, Method, Outcome, Setup
@@ -110,11 +111,9 @@ def _spent(outcome: Outcome | None, error: Exception | None) -> _Spent:
     return _Spent()
 
 
-async def _forget(follower: Any) -> None:
+async def _forget(follower: BaseFollower) -> None:
     """Have a run give the same numbers, to the last digit, whatever ran before it."""
-    forget = getattr(follower, "forget", None)
-    if forget is not None:
-        forget()
+    follower.forget()
 
 
 async def _verified(setup: Setup, instance: Instance, outcome: Outcome) -> tuple[Sample, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PluginError, UsageError
+from ..follower import from_loaded
 from ..planner.base import PlannerLike, as_planner
 from ..planner.purse import Purse
 from ..registry.plugins import load_plugins
@@ -114,10 +115,10 @@ def evaluate(
     earlier = _earlier(out, resume)
     writer = as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
     settings.check_methods(ways.items(), writer)
-    if isinstance(follower, str):
-        follower = registry.make("followers", follower)
+    given = registry.make("followers", follower) if isinstance(follower, str) else follower
+    loaded = from_loaded(given)
     purse = Purse(max_cost) if max_cost is not None else None
-    setup = Setup(suite, registry, writer, follower, timeout, purse)
+    setup = Setup(suite, registry, writer, loaded, timeout, purse)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
     _describe(out, described(settings, setup, instances), goes_on=bool(earlier) or resume)
     runs = Runs(setup, ways, n, seed, budget, fresh=concurrency == 1)

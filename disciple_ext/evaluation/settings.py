@@ -118,7 +118,7 @@ def described(settings: Settings, setup: Setup, instances: Sequence[Instance]) -
         "timeout": timeout if timeout is not None else {k: b.timeout for k, b in budgets.items()},
         "planner": setup.planner.name,
         "examples": setup.planner.examples,
-        "follower": getattr(follower, "name", type(follower).__name__),
+        "follower": follower.name,
         "weights": weights_hash(follower),
         "model": asdict(size_of(follower)),
         "data": data_hash(instances),

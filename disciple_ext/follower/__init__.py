@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from ..errors import UsageError
-from ..protocol.requests import Follower
+from ..protocol.follower import AskedFollower, BaseFollower
 
 __all__ = ["from_loaded"]
 
 
-def from_loaded(follower: Any) -> Follower:
+def from_loaded(follower: Any) -> BaseFollower:
     """A follower from what is loaded already.
 
     Args:
-        follower: a :class:`Follower`, a ``FollowerLM`` over one, LLaMPPL's ``CachedCausalLM`` or
-            genlm-backend's ``AsyncLM``.
+        follower: a :class:`BaseFollower`, an object that keeps to the protocol ``Follower``, a
+            ``FollowerLM`` over one, LLaMPPL's ``CachedCausalLM`` or genlm-backend's ``AsyncLM``.
 
     Raises:
         UsageError: it is none of these.
     """
+    if isinstance(follower, BaseFollower):
+        return follower
     if hasattr(follower, "ask") and hasattr(follower, "vocabulary"):
-        return cast(Follower, follower)
+        return AskedFollower(follower)
     inner = getattr(follower, "follower", None)  # a FollowerLM
     if inner is not None:
         return from_loaded(inner)

@@ -11,6 +11,7 @@ import torch
 from ..errors import FollowerError
 from ..protocol.prefix import Prefix
 from ..protocol.requests import Tokens
+from .backend import Backend
 from .chat_template import ChatPrompt
 from .hf import vocabulary_of
 from .host import HostFollower
@@ -18,7 +19,7 @@ from .host import HostFollower
 __all__ = ["GenlmBackend", "from_async_lm", "of_engine", "score_by_prefixes"]
 
 
-class GenlmBackend:
+class GenlmBackend(Backend):
     """Logits (here: log-probabilities) from an ``AsyncLM``'s own batched call.
 
     Attributes:

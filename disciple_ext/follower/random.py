@@ -7,7 +7,6 @@ handful of distributions are made once, and each context has one of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from ..protocol.prefix import Prefix
 from ..protocol.requests import Follower, Tokens
 from ..protocol.vocabulary import Vocabulary
+from .backend import Backend
 from .host import HostFollower
 
 __all__ = ["RandomFollower"]
@@ -34,13 +34,13 @@ class RandomFollower(HostFollower):
         super().__init__(
             backend,
             follower.vocabulary,
-            cast(Any, follower.prompt),
+            follower.prompt,
             name=f"random for {follower.name}",
             threads=1,
         )
 
 
-class _Rows:
+class _Rows(Backend):
     """Logits by the shape of the last token: words mostly, and sentences of a dozen of them."""
 
     def __init__(self, vocabulary: Vocabulary, max_context: int | None, seed: int) -> None:

@@ -28,6 +28,7 @@ import torch
 from ..errors import FollowerError
 from ..protocol.prefix import Prefix
 from ..protocol.requests import Tokens
+from .backend import Backend
 from .chat_template import ChatPrompt
 from .genlm import from_async_lm, of_engine, score_by_prefixes
 from .hf import source_of, vocabulary_of
@@ -106,7 +107,7 @@ def from_logprobs(path: str, **engine: Any) -> HostFollower:
     return HostFollower(backend, vocabulary, ChatPrompt(tokenizer), name=name)
 
 
-class LogprobsBackend:
+class LogprobsBackend(Backend):
     """Log-probabilities from vLLM's public API: one token a request, ``logprobs=-1``.
 
     vLLM's prefix cache holds what contexts share.

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import UsageError
 from ..planner.base import Planner, PlannerLike, as_planner
 from ..planner.library.planner import with_library
-from ..protocol.requests import Follower
+from ..protocol.follower import BaseFollower
 from ..records.events import Event, Listener, Observer, as_observer
 from ..records.task import Task, Verifier
 from ..registry.plugins import Registry
@@ -102,10 +102,10 @@ def _service(registry: Registry, given: Any) -> Any:
     return registry.make("services", given) if isinstance(given, str) else given
 
 
-_followers: dict[str, Follower] = {}
+_followers: dict[str, BaseFollower] = {}
 
 
-async def load_follower(registry: Registry, spec: Any) -> Follower:
+async def load_follower(registry: Registry, spec: Any) -> BaseFollower:
     """The follower of a spec; one that was loaded by name stays loaded for the next call."""
     from ..follower import from_loaded
 
@@ -113,7 +113,7 @@ async def load_follower(registry: Registry, spec: Any) -> Follower:
         return from_loaded(spec)
     if spec not in _followers:
         _followers.clear()  # one model at a time: they are large
-        _followers[spec] = await asyncio.to_thread(registry.make, "followers", spec)
+        _followers[spec] = from_loaded(await asyncio.to_thread(registry.make, "followers", spec))
     return _followers[spec]
 
 

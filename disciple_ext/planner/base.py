@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..protocol.requests import Follower
+from ..protocol.follower import BaseFollower
 from ..records.program import Program
 from ..records.result import Usage
 from ..records.task import Task
@@ -124,7 +124,7 @@ class Planner(ABC):
         """
         return None
 
-    def bind(self, follower: Follower, run: Runner | None = None) -> Planner:
+    def bind(self, follower: BaseFollower, run: Runner | None = None) -> Planner:
         """The planner that asks this follower; itself where it needs none.
 
         Args:
@@ -184,7 +184,7 @@ class _Adapted(Planner):
             return None
         return self.given.quote(task, feedback)  # type: ignore[no-any-return]
 
-    def bind(self, follower: Follower, run: Runner | None = None) -> Planner:
+    def bind(self, follower: BaseFollower, run: Runner | None = None) -> Planner:
         return as_planner(self.given.bind(follower, run)) if self.needs_follower else self
 
     def learn(self, task: Task, program: Program, passed: bool) -> None:

@@ -8,6 +8,7 @@ at the same time are evaluated as one batch. All log-probabilities are natural l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .prefix import Prefix
-from .vocabulary import TokenMask, Vocabulary
+from .vocabulary import TokenMask, Vocabulary, intersect
 
 __all__ = [
     "Branch",
@@ -37,8 +38,75 @@ Tokens = tuple[int, ...]
 """Token ids that are no context: of a prompt, or of a text to score."""
 
 
+class Request:
+    """What may be asked; each request says of itself what it names, needs and costs.
+
+    Those that answer need no more than these properties, whatever the kind of the request.
+    """
+
+    __slots__ = ()
+
+    @property
+    def temperature(self) -> float:
+        """What divides the logits."""
+        return 1.0
+
+    @property
+    def contexts(self) -> Iterable[Prefix]:
+        """Every context that is named, the longest ones included."""
+        return ()
+
+    @property
+    def needed(self) -> tuple[Prefix, ...]:
+        """The contexts whose next-token distribution the answer is made of."""
+        return ()
+
+    @property
+    def masks(self) -> tuple[TokenMask | None, ...]:
+        """Every mask that is named."""
+        return ()
+
+    @property
+    def measured(self) -> tuple[TokenMask | None, ...]:
+        """The masks whose mass the answer holds, under the first context that is needed."""
+        return ()
+
+    @property
+    def tokens_asked(self) -> int:
+        """Tokens of the follower's that it counts as, in what a run reports."""
+        return 0
+
+    @property
+    def quota(self) -> int:
+        """What it takes of the tokens that a run may ask for: each request takes something."""
+        return 1
+
+    def fault(self, vocabulary: Vocabulary, max_context: int | None) -> str | None:
+        """Why it can be answered by no model of this vocabulary and length, or None."""
+        for context in self.contexts:
+            fault = _fault_of(context, vocabulary.size, max_context)
+            if fault is not None:
+                return fault
+        if not self.temperature > 0:
+            return f"the temperature must be above 0, not {self.temperature}"
+        for mask in self.masks:
+            if mask is not None and mask.size != vocabulary.size:
+                return f"a mask has {mask.size} entries; the vocabulary has {vocabulary.size}"
+        return None
+
+
+def _fault_of(context: Prefix, size: int, longest: int | None) -> str | None:
+    if not isinstance(context, Prefix):
+        return f"a context must be a Prefix, not {type(context).__name__}"
+    if context.length == 0 or context.highest >= size:
+        return f"a context must be token ids from 0 to {size - 1}, and at least one"
+    if longest is not None and context.length > longest:
+        return f"the context has {context.length} tokens; the model takes {longest}"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Request):
     """Draw the next token of ``proposal`` under ``mask``, by inverse CDF at ``u``.
 
     Attributes:
@@ -54,6 +122,25 @@ class Draw:
     mask: TokenMask | None
     u: float
     temperature: float = 1.0
+
+    @property
+    def contexts(self) -> tuple[Prefix, ...]:
+        """The proposal, and the prior where there is one."""
+        return (self.proposal,) if self.prior is None else (self.proposal, self.prior)
+
+    needed = contexts
+
+    @property
+    def masks(self) -> tuple[TokenMask | None, ...]:
+        """The mask that is drawn under."""
+        return (self.mask,)
+
+    measured = masks
+
+    @property
+    def tokens_asked(self) -> int:
+        """The token that is drawn."""
+        return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +161,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Request):
     """Is the next token in ``mask``? A draw from the proposal given ``given``.
 
     Attributes:
@@ -95,6 +182,26 @@ class Branch:
     u: float
     temperature: float = 1.0
 
+    @property
+    def contexts(self) -> tuple[Prefix, ...]:
+        """The proposal, and the prior where there is one."""
+        return (self.proposal,) if self.prior is None else (self.proposal, self.prior)
+
+    needed = contexts
+
+    @property
+    def masks(self) -> tuple[TokenMask | None, ...]:
+        """The mask asked about, and those in force."""
+        return (self.mask, self.given, self.pending)
+
+    @property
+    def measured(self) -> tuple[TokenMask | None, ...]:
+        """All that is not ruled out, and of it what is inside and outside the mask."""
+        mask, given = self.mask, self.given
+        if given is None:
+            return (None, mask, ~mask)
+        return (given, intersect(mask, given), intersect(~mask, given))
+
 
 @dataclass(frozen=True, slots=True)
 class Branched:
@@ -114,25 +221,66 @@ class Branched:
 
 
 @dataclass(frozen=True, slots=True)
-class Mass:
+class Mass(Request):
     """Log of the next-token mass of ``mask`` in ``context``; answered by a float."""
 
     context: Prefix
     mask: TokenMask
     temperature: float = 1.0
 
+    @property
+    def contexts(self) -> tuple[Prefix, ...]:
+        """Its one context."""
+        return (self.context,)
+
+    needed = contexts
+
+    @property
+    def masks(self) -> tuple[TokenMask | None, ...]:
+        """The mask asked about."""
+        return (self.mask,)
+
+    measured = masks
+
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class Score(Request):
     """Log-probabilities of ``tokens`` after ``context``; answered by a tuple of floats."""
 
     context: Prefix
     tokens: Tokens
     temperature: float = 1.0
 
+    @property
+    def contexts(self) -> Iterable[Prefix]:
+        """The context, and all of the text that is scored."""
+        yield self.context
+        yield self.context.extend(self.tokens)
+
+    @property
+    def needed(self) -> tuple[Prefix, ...]:
+        """The context of a single token; more are scored in a forward pass of their own."""
+        return (self.context,) if len(self.tokens) == 1 else ()
+
+    @property
+    def tokens_asked(self) -> int:
+        """The tokens that are scored."""
+        return len(self.tokens)
+
+    @property
+    def quota(self) -> int:
+        """One as every request, and one for each token."""
+        return 1 + len(self.tokens)
+
+    def fault(self, vocabulary: Vocabulary, max_context: int | None) -> str | None:
+        """Why it cannot be answered (see :meth:`Request.fault`)."""
+        if not isinstance(self.tokens, tuple) or not self.tokens:
+            return "the tokens to score must be a tuple of token ids, and at least one"
+        return Request.fault(self, vocabulary, max_context)
+
 
 @dataclass(frozen=True, slots=True)
-class NextBytes:
+class NextBytes(Request):
     """How a token that begins with ``begun`` goes on; what is drawn by the character asks it.
 
     Answered by natural logs, float64, shape (segments,): the mass of each segment of
@@ -150,24 +298,58 @@ class NextBytes:
     mask: TokenMask | None = None
     temperature: float = 1.0
 
+    @property
+    def contexts(self) -> tuple[Prefix, ...]:
+        """Its one context."""
+        return (self.context,)
+
+    needed = contexts
+
+    @property
+    def masks(self) -> tuple[TokenMask | None, ...]:
+        """The mask of the tokens that may come."""
+        return (self.mask,)
+
+    @property
+    def tokens_asked(self) -> int:
+        """One where nothing has begun: the model is asked for a distribution."""
+        return int(not self.begun)
+
+    def fault(self, vocabulary: Vocabulary, max_context: int | None) -> str | None:
+        """Why it cannot be answered (see :meth:`Request.fault`)."""
+        fault = Request.fault(self, vocabulary, max_context)
+        if fault is None and len(self.begun) > vocabulary.trie.longest:
+            return f"no token begins with the {len(self.begun)} bytes asked about"
+        return fault
+
 
 @dataclass(frozen=True, slots=True)
-class LogProbs:
+class LogProbs(Request):
     """The whole next-token distribution; answered by a float32 array of shape (vocabulary,)."""
 
     context: Prefix
     temperature: float = 1.0
 
+    @property
+    def contexts(self) -> tuple[Prefix, ...]:
+        """Its one context."""
+        return (self.context,)
+
+    needed = contexts
+
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Request):
     """Call a named service of the host's (a potential, a judge) with JSON-like data."""
 
     name: str
     payload: Any = None
 
+    def fault(self, vocabulary: Vocabulary, max_context: int | None) -> str | None:
+        """No model answers it: the services of a run stand before its follower."""
+        return f"no service {self.name!r} was given to this run"
 
-Request = Draw | Branch | Mass | Score | NextBytes | LogProbs | Call
+
 Reply = Any  # the overloads of Follower.ask say which reply belongs to which request
 
 

@@ -10,12 +10,12 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ..errors import DiscipleError, LimitExceeded, NoParticleAlive
-from ..protocol.requests import Draw, Follower, NextBytes, Request, Score
+from ..protocol.follower import Deliver, FollowerProxy, Waiting
+from ..protocol.requests import Request
 from ..records.events import RunFinished, RunStarted
 from ..records.program import Program
 from ..records.result import Particle, Result, Usage
@@ -49,7 +49,7 @@ async def execute(
     """
     begun = time.monotonic()
     job = Job(program.source, task.instruction, task.n, task.limits, setting.seed, deadline)
-    forwards = getattr(setting.follower, "forwards", 0)
+    forwards = setting.follower.forwards
     setting.emit(RunStarted(task.n, setting.sampler.name, task.limits.timeout))
     ran = await sandbox.run(job, setting)
     shares = weights.normalise([p.log_weight for p in ran.particles])
@@ -59,7 +59,7 @@ async def execute(
     text, rule, check = _answer(particles, setting.seed)
     ess = weights.ess([p.log_weight for p in particles])
     seconds = time.monotonic() - begun
-    forwards = getattr(setting.follower, "forwards", 0) - forwards  # of runs beside it, too
+    forwards = setting.follower.forwards - forwards  # of runs beside it, too
     setting.emit(RunFinished(ran.log_evidence, ess, ran.tokens, seconds, particles))
     if text is None:
         raise _nothing_alive(particles, task)
@@ -93,28 +93,16 @@ def _answer(particles: Sequence[Particle], seed: int) -> tuple[str | None, str, 
     return drawn.text, rule, drawn.check
 
 
-class Metered:
+class Metered(FollowerProxy):
     """The follower as one run sees it: it counts the tokens of that run alone."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-        self.tokens = 0
+    tokens = 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._follower, name)
-
-    def __deepcopy__(self, memo: object) -> Metered:
-        return self
-
-    async def ask(self, request: Request) -> Any:
-        """The follower's answer."""
-        if isinstance(request, Draw):
-            self.tokens += 1
-        elif isinstance(request, Score):
-            self.tokens += len(request.tokens)
-        elif isinstance(request, NextBytes):
-            self.tokens += not request.begun
-        return await self._follower.ask(request)
+    def submit(self, request: Request, deliver: Deliver) -> Waiting:
+        """See :meth:`~disciple_ext.protocol.follower.BaseFollower.submit`."""
+        if isinstance(request, Request):  # a program may ask for anything
+            self.tokens += request.tokens_asked
+        return self.inner.submit(request, deliver)
 
 
 def _nothing_alive(particles: Sequence[Particle], task: Task) -> DiscipleError:

@@ -8,11 +8,10 @@ import sys
 import time
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import LimitExceeded, SandboxUnavailable
 from ..model.stops import program_line
-from ..protocol.requests import Follower
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Limits, Task
@@ -42,7 +41,7 @@ async def launch(program: Program, task: Task, setting: LoadedSetting) -> Result
     """
     sandbox = await choose_sandbox(program, setting)
     served = setting.services.serve(setting.follower)
-    setting = replace(setting, follower=cast(Follower, served))
+    setting = replace(setting, follower=served)
     deadline = time.monotonic() + task.limits.timeout
     work = execute(program, task, setting, sandbox, deadline)
     return await sandbox.supervise(work, setting, task.limits, deadline)
@@ -59,7 +58,7 @@ class InProcess:
     ) -> T:
         """See :meth:`Sandbox.supervise`: a watchdog holds the program to its deadline."""
         follower = setting.follower
-        future = inprocess.start(work, deadline, lambda: getattr(follower, "computing", False))
+        future = inprocess.start(work, deadline, lambda: follower.computing)
         left = deadline + inprocess.PATIENCE - time.monotonic()
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), left)
@@ -79,7 +78,7 @@ class InProcess:
         """See :meth:`Sandbox.run`."""
         metered = Metered(setting.follower)
         particles, log_evidence = await run_particles(
-            job, cast(Follower, metered), setting.sampler, setting.patterns, setting.observers
+            job, metered, setting.sampler, setting.patterns, setting.observers
         )
         return Ran(particles, log_evidence, metered.tokens, {"witnessed": "none"})
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import DiscipleError, ProgramRejected
 from ..model.base import BaseModel
 from ..model.context import FollowerContext
+from ..protocol.follower import BaseFollower
 from ..protocol.requests import Follower
 from ..protocol.stream import Stream
 from ..records.events import Observer
@@ -27,7 +28,7 @@ __all__ = ["make_particle", "run_particles"]
 
 async def run_particles(
     job: Job,
-    follower: Follower,
+    follower: BaseFollower,
     sampler: Sampler,
     patterns: dict[str, Any],
     observers: Sequence[Observer] = (),
@@ -60,7 +61,7 @@ async def run_particles(
         limits=job.limits,
         deadline=job.deadline,
         observers=observers,
-        tokens=lambda: getattr(follower, "tokens", 0),
+        tokens=lambda: follower.tokens,
         explain=explain,
     )
     try:

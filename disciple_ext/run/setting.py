@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol.requests import Follower
+from ..protocol.follower import BaseFollower
 from ..records.events import Event, Observer
 from ..samplers.base import Sampler
 from ..services.batching import Services
@@ -40,7 +40,7 @@ class Setting:
         for observer in self.observers:
             observer(event)
 
-    def load(self, follower: Follower) -> LoadedSetting:
+    def load(self, follower: BaseFollower) -> LoadedSetting:
         """The setting with a follower."""
         return LoadedSetting(**vars(self), follower=follower)
 
@@ -53,4 +53,4 @@ class LoadedSetting(Setting):
         follower: the model.
     """
 
-    follower: Follower = field(kw_only=True)
+    follower: BaseFollower = field(kw_only=True)

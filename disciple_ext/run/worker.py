@@ -29,9 +29,9 @@ from ..errors import DiscipleError, ProgramError
 from ..records.events import Event, Observer
 from ..sandbox.check.check import ALLOWED_IMPORTS
 from ..sandbox.locks import lockdown
-from ..sandbox.wire import messages
 from ..sandbox.wire.events import EventWriter
-from ..sandbox.wire.messages import Kind
+from ..sandbox.wire.frames import Kind, encode, encode_json
+from ..sandbox.wire.requests import VECTORS
 from ..sandbox.worker.zygote import READ_FD, VECTOR_FD, WRITE_FD
 
 __all__ = ["prepare", "work"]
@@ -105,14 +105,13 @@ class _StandIn(types.ModuleType):
 
 def work(state: _State, order: dict[str, Any]) -> None:
     """Lock this process, then run the job that comes over the pipe. Does not return."""
-    from ..sandbox.worker.link import Link, RemoteFollower
+    from ..sandbox.worker.follower import RemoteFollower
+    from ..sandbox.worker.link import Link
 
     link = Link(READ_FD, WRITE_FD)
     vectors = None
     if order["fds"] > VECTOR_FD - READ_FD:
-        vectors = mmap.mmap(
-            VECTOR_FD, 4 * state.tokens.size * messages.VECTORS, prot=mmap.PROT_READ
-        )
+        vectors = mmap.mmap(VECTOR_FD, 4 * state.tokens.size * VECTORS, prot=mmap.PROT_READ)
         os.close(VECTOR_FD)
     follower = state.follower = RemoteFollower(
         link,
@@ -127,9 +126,9 @@ def work(state: _State, order: dict[str, Any]) -> None:
     try:
         _lock(order)
     except OSError as error:
-        link.send(messages.encode_json(Kind.FAILED, {"type": "lock", "message": str(error)}))
+        link.send(encode_json(Kind.FAILED, {"type": "lock", "message": str(error)}))
         os._exit(1)
-    link.send(messages.encode(Kind.READY))
+    link.send(encode(Kind.READY))
 
     # From here on the process may hold untrusted bytes.
     job = json.loads(link.until(Kind.JOB))
@@ -153,16 +152,19 @@ def _tell_where_it_is_busy(link: Any, at: float) -> None:
     A program can switch this off; it then ends all the same, only without the line.
     """
     from ..model.stops import program_line
+    from ..sandbox.worker import follower as follower_module
     from ..sandbox.worker import link as link_module
+
+    messaging = {link_module.__file__, follower_module.__file__}
 
     def tell(_: int, frame: types.FrameType | None) -> None:
         line, inner = program_line(frame), frame
         while inner is not None:
-            if inner.f_code.co_filename == link_module.__file__:
+            if inner.f_code.co_filename in messaging:
                 return  # in the midst of a message: it awaits, or is about to
             inner = inner.f_back
         if line is not None:
-            link.send(messages.encode_json(Kind.FAILED, {"type": "Busy", "line": line}))
+            link.send(encode_json(Kind.FAILED, {"type": "Busy", "line": line}))
             os._exit(0)
 
     signal.signal(signal.SIGALRM, tell)
@@ -206,7 +208,7 @@ async def _run(job: dict[str, Any], state: _State, link: Any) -> bytes:
         (observe,) if job["events"] else (),
     )
     done = {"particles": [asdict(p) for p in particles], "log_evidence": log_evidence}
-    return messages.encode_json(Kind.DONE, done)
+    return encode_json(Kind.DONE, done)
 
 
 class _Observer(Observer):
@@ -232,9 +234,9 @@ def _failure(error: BaseException, source: str) -> bytes:
         data |= {name: getattr(known, name) for name in names}
         data |= {"traceback": _cut(known.traceback), "text": _cut(known.text)}
     try:
-        return messages.encode_json(Kind.FAILED, data)
+        return encode_json(Kind.FAILED, data)
     except (TypeError, ValueError):
-        return messages.encode_json(Kind.FAILED, {"type": "", "message": data["message"]})
+        return encode_json(Kind.FAILED, {"type": "", "message": data["message"]})
 
 
 def _cut(text: Any) -> Any:
@@ -267,4 +269,4 @@ class _Printed(io.TextIOBase):
 
     def _say(self, text: str) -> None:
         event = {"event": "ProgramPrinted", "text": text}
-        self._link.send(messages.encode_json(Kind.EVENT, event))
+        self._link.send(encode_json(Kind.EVENT, event))

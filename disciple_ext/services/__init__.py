@@ -7,7 +7,7 @@ data cross to it and back. It is either
 - a function of one payload, plain or a coroutine function, or
 - an object with a method ``batch(payloads)``, plain or a coroutine, that returns one reply for each
   payload; where a reply is an exception, that call alone fails. Whatever waits together is one
-  batch.
+  batch. :class:`Service` is a base class for it, with a default for all that follows.
 
 A service may also have the attributes ``timeout`` (seconds for a batch, 60), ``remembered``
 (replies kept, 4096; 0 for a service that must be asked each time) and ``purpose`` (a sentence for
@@ -25,6 +25,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .base import Service
 from .batching import LONGEST, Served, Services
 from .score import Score, Scored, Scorer, Steps
 
@@ -41,6 +42,7 @@ __all__ = [
     "Scored",
     "Scorer",
     "Served",
+    "Service",
     "Services",
     "Steps",
     "from_python",

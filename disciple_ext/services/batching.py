@@ -6,18 +6,18 @@ import asyncio
 import inspect
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ServiceError, UsageError
-from ..protocol.requests import Call, Follower, Reply, Request
+from ..protocol.follower import BaseFollower, Deliver, FollowerProxy, TaskWaiting, Waiting
+from ..protocol.requests import Call, Reply, Request
+from .base import Service, service_of
 
-__all__ = ["LONGEST", "Served", "Services"]
+__all__ = ["LONGEST", "Served", "ServiceQueue", "Services"]
 
 LONGEST = 2**20
 """Characters of JSON that a payload or a reply may have."""
-_SECONDS = 60.0
-_REMEMBERED = 4096
 
 
 class Services:
@@ -31,99 +31,91 @@ class Services:
     """
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self.given = dict(given or {})
-        for name, service in self.given.items():
+        self._services: dict[str, Service] = {}
+        for name, service in dict(given or {}).items():
             if not isinstance(name, str) or not 0 < len(name) <= 200:
                 raise UsageError(f"a service's name is a text of up to 200 characters: {name!r}")
-            if not (callable(service) or callable(getattr(service, "batch", None))):
-                raise UsageError(
-                    f"the service {name!r} is a {type(service).__name__}: give a function of one "
-                    "payload, or an object with a method batch(payloads); a potential of "
-                    "genlm-control goes into disciple_ext.control.PotentialService"
-                )
-        self._counters: dict[str, tuple[object, Counter]] = {}
+            self._services[name] = service_of(name, service)
+        # By name: the follower that the service is bound to, if it depends on one, and its queue.
+        self._queues: dict[str, tuple[BaseFollower | None, ServiceQueue]] = {}
 
-    def serve(self, follower: Follower) -> Served:
+    def serve(self, follower: BaseFollower) -> Served:
         """The follower as programs see it, with these services behind ``call``."""
-        # A follower may bring services of its own.
-        own: Mapping[str, Any] = getattr(follower, "services", {})
-        named = {**own, **self.given}
-        return Served(follower, {n: self._counter(n, s, follower) for n, s in named.items()})
+        return Served(follower, {name: self._queue(name, follower) for name in self._services})
 
     def paragraphs(self) -> tuple[str, ...]:
         """What planners are told of them: one paragraph each."""
-        return tuple(f"the service `{n}`: {_purpose(self.given[n])}" for n in sorted(self.given))
+        named = sorted(self._services.items())
+        return tuple(f"the service `{name}`: {_purpose(service)}" for name, service in named)
 
     def rehearsing(self) -> Services:
         """Those for a dry run: what can stand in for itself does."""
-        standing = {n: getattr(s, "rehearse", None) or s for n, s in self.given.items()}
-        return Services(standing)
+        return Services({name: service.rehearsing() for name, service in self._services.items()})
 
-    def _counter(self, name: str, service: Any, follower: Follower) -> Counter:
-        bind = getattr(service, "bind", None)
-        owner = service if bind is None else (id(service), id(follower))
-        known = self._counters.get(name)
-        if known is None or known[0] != owner:
-            made = Counter(name, service if bind is None else bind(follower))
-            known = self._counters[name] = (owner, made)
+    def _queue(self, name: str, follower: BaseFollower) -> ServiceQueue:
+        known = self._queues.get(name)
+        if known is None or known[0] not in (None, follower):
+            service = self._services[name]
+            bound = service_of(name, service.bind(follower))
+            owner = None if bound is service else follower
+            known = self._queues[name] = (owner, ServiceQueue(name, bound))
         return known[1]
 
 
-class Served:
+class Served(FollowerProxy):
     """A follower whose calls go to the services of a run."""
 
-    def __init__(self, follower: Follower, counters: Mapping[str, Counter]) -> None:
-        self._follower = follower
-        self._counters = counters
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._follower, name)
-
-    def __deepcopy__(self, memo: object) -> Served:
-        return self
+    def __init__(self, follower: BaseFollower, queues: Mapping[str, ServiceQueue]) -> None:
+        super().__init__(follower)
+        self._queues = queues
 
     @property
     def computing(self) -> bool:
         """Whether the host computes at this moment, so that it is not the program that hangs."""
-        busy = any(counter.computing for counter in self._counters.values())
-        return busy or bool(getattr(self._follower, "computing", False))
+        return self.inner.computing or any(queue.computing for queue in self._queues.values())
 
-    async def ask(self, request: Request) -> Reply:
-        """Answer one request (see the protocol).
+    def submit(self, request: Request, deliver: Deliver) -> Waiting:
+        """Answer one request: a call in a task of its own, all else by the follower."""
+        if isinstance(request, Call):
+            return TaskWaiting(request, deliver, self._call)
+        return self.inner.submit(request, deliver)
+
+    async def _call(self, call: Call) -> Reply:
+        """The reply to a call.
 
         Raises:
             ValueError: there is no such service, or the payload is too long or no JSON.
             ServiceError: the service failed.
         """
-        if not isinstance(request, Call):
-            return await self._follower.ask(request)
-        counter = self._counters.get(request.name)
-        if counter is None:
-            there = ", ".join(map(repr, sorted(self._counters))) or "none"
-            raise ValueError(
-                f"no service {request.name!r} was given to this run; there are: {there}"
-            )
+        queue = self._queues.get(call.name)
+        if queue is None:
+            there = ", ".join(map(repr, sorted(self._queues))) or "none"
+            raise ValueError(f"no service {call.name!r} was given to this run; there are: {there}")
         try:
-            payload = json.dumps(request.payload, sort_keys=True)
+            payload = json.dumps(call.payload, sort_keys=True)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"the payload of a call is not JSON: {error}") from error
         if len(payload) > LONGEST:
             raise ValueError(
-                f"the payload for the service {request.name!r} has {len(payload)} characters of "
+                f"the payload for the service {call.name!r} has {len(payload)} characters of "
                 f"JSON; at most {LONGEST} are allowed"
             )
-        return json.loads(await counter.ask(payload))
+        return json.loads(await queue.ask(payload))
 
 
-class Counter:
-    """One service: the calls that wait for its next batch, and what it replied before."""
+class ServiceQueue:
+    """One service: the calls that wait for its next batch, and what it replied before.
 
-    def __init__(self, name: str, service: Any) -> None:
+    Attributes:
+        name: what programs call it.
+        service: the service.
+        computing: whether it is being asked at this moment.
+    """
+
+    def __init__(self, name: str, service: Service) -> None:
         self.name = name
         self.service = service
         self.computing = False
-        self._timeout = float(getattr(service, "timeout", _SECONDS))
-        self._most = int(getattr(service, "remembered", _REMEMBERED))
         self._known: OrderedDict[str, str] = OrderedDict()
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._under_way: dict[str, asyncio.Future[str]] = {}
@@ -139,7 +131,7 @@ class Counter:
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._waiting, self._under_way = {}, {}
             self._task = loop.create_task(self._collect())
-        future = self._under_way.get(payload) if self._most else None
+        future = self._under_way.get(payload) if self.service.remembered else None
         future = future or self._waiting.get(payload)
         if future is None:
             future = self._waiting[payload] = loop.create_future()
@@ -166,37 +158,26 @@ class Counter:
             self._under_way = {}
 
     def _remember(self, payload: str, reply: str) -> None:
-        if self._most:
+        if self.service.remembered:
             self._known[payload] = reply
-            while len(self._known) > self._most:
+            while len(self._known) > self.service.remembered:
                 self._known.popitem(last=False)
 
     async def _replies(self, payloads: Sequence[Any]) -> list[str | ServiceError]:
         self.computing = True
         try:
-            async with asyncio.timeout(self._timeout):
-                replies = list(await self._batch(payloads))
+            async with asyncio.timeout(self.service.timeout):
+                replies = list(await self.service.replies(payloads))
             if len(replies) != len(payloads):
                 raise ValueError(f"{len(replies)} replies to {len(payloads)} payloads")
         except TimeoutError:
-            late = f"gave no reply within {self._timeout:g} s"
+            late = f"gave no reply within {self.service.timeout:g} s"
             return [self._error(late)] * len(payloads)
         except Exception as error:  # third-party code
             return [self._failed(error)] * len(payloads)
         finally:
             self.computing = False
         return [self._spelt(reply) for reply in replies]
-
-    async def _batch(self, payloads: Sequence[Any]) -> Sequence[Any]:
-        batch = getattr(self.service, "batch", None)
-        if batch is not None:
-            if inspect.iscoroutinefunction(batch):
-                return await batch(payloads)  # type: ignore[no-any-return]
-            return await asyncio.to_thread(batch, payloads)
-        if _awaits(self.service):
-            asked = (self.service(payload) for payload in payloads)
-            return await asyncio.gather(*asked, return_exceptions=True)
-        return await asyncio.to_thread(_one_by_one, self.service, payloads)
 
     def _spelt(self, reply: Any) -> str | ServiceError:
         if isinstance(reply, BaseException):
@@ -218,24 +199,9 @@ class Counter:
         return ServiceError(f"the service {self.name!r} {what}", service=self.name)
 
 
-def _purpose(service: Any) -> str:
-    said = getattr(service, "purpose", None) or inspect.getdoc(service) or "no more is known of it"
+def _purpose(service: Service) -> str:
+    said = service.purpose or inspect.getdoc(service) or "no more is known of it"
     return " ".join(str(said).partition("\n\n")[0].split())[:500]
-
-
-def _awaits(service: Any) -> bool:
-    method = type(service).__call__  # an object with ``async def __call__``
-    return inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(method)
-
-
-def _one_by_one(service: Callable[[Any], Any], payloads: Sequence[Any]) -> list[Any]:
-    replies: list[Any] = []
-    for payload in payloads:
-        try:
-            replies.append(service(payload))
-        except Exception as error:  # it fails its caller alone
-            replies.append(error)
-    return replies
 
 
 def _number(value: Any) -> Any:

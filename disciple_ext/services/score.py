@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
+from .base import Service
 
 __all__ = ["Score", "Scored", "Scorer", "Steps"]
 
@@ -45,7 +46,7 @@ class Scored:
         raise ValueError("it scores texts: programs ask it by `await self.weigh(name)`")
 
 
-class Scorer(ABC):
+class Scorer(Service):
     """A potential that is a score divided by a temperature.
 
     The log weight of a text is ``score / temperature``: a high temperature makes the score weak,
@@ -85,6 +86,10 @@ class Scorer(ABC):
     def rehearse(self, payload: Any) -> float:
         """A dry run weighs nothing."""
         return 0.0
+
+    def rehearsing(self) -> Callable[[Any], float]:
+        """What stands in for it in a dry run."""
+        return self.rehearse
 
 
 class Score(Scorer):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..follower.backend import Backend
 from ..follower.host import HostFollower
 from ..protocol.prefix import Prefix
 from ..protocol.requests import Tokens
@@ -126,7 +127,7 @@ class ToyFollower(HostFollower):
         return np.asarray(row / row.sum())
 
 
-class _ToyBackend:
+class _ToyBackend(Backend):
     max_context: int | None = None
 
     def __init__(self, toy: ToyFollower) -> None:

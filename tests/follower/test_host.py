@@ -200,21 +200,6 @@ def test_contexts_beyond_the_models_length_are_refused() -> None:
     assert {p.finish_reason for p in population.particles} == {"max_tokens"}
 
 
-def test_services_are_called_and_fail_alone() -> None:
-    toy = ToyFollower.random(3)
-
-    async def double(x: Any) -> Any:
-        return 2 * x
-
-    async def broken(x: Any) -> Any:
-        raise KeyError(x)
-
-    toy.services = {"double": double, "broken": broken}
-    replies = ask(toy, Call("double", 21), Call("broken", "x"), Call("double", [1]))
-    assert replies[0] == 42 and replies[2] == [1, 1]
-    assert isinstance(replies[1], FollowerError) and "KeyError" in str(replies[1])
-
-
 async def test_a_cancelled_request_leaves_the_others_and_the_follower() -> None:
     toy = ToyFollower.random(4)
     request = Draw(prefix(toy), None, None, 0.5)
@@ -277,23 +262,6 @@ async def test_answers_are_delivered_once_and_not_before_submit_returns() -> Non
     assert len(answers.got) == 2
 
 
-async def test_a_services_reply_may_be_none_and_its_error_is_no_reply() -> None:
-    toy, answers = ToyFollower.random(7), Answers()
-
-    async def nothing(payload: Any) -> None:
-        return None
-
-    async def broken(payload: Any) -> None:
-        raise KeyError(payload)
-
-    toy.services = {"nothing": nothing, "broken": broken}
-    toy.submit(Call("nothing"), answers.take)
-    toy.submit(Call("broken", "x"), answers.take)
-    await answers.wait(2)
-    assert answers.got[0] == (None, None)
-    assert answers.got[1][0] is None and isinstance(answers.got[1][1], FollowerError)
-
-
 async def test_a_backends_failure_is_delivered_to_all_of_its_round() -> None:
     toy, answers = ToyFollower.random(7), Answers()
 
@@ -312,21 +280,7 @@ async def test_dropped_requests_are_forgotten() -> None:
     toy, answers = ToyFollower.random(7), Answers()
     toy.submit(Draw(prefix(toy, "dropped"), None, None, 0.5), answers.take).drop()
     await toy.ask(Draw(prefix(toy), None, None, 0.5))
-    assert toy.forwards == 1 and len(toy._rows) == 1  # it was not even computed
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def slow(payload: Any) -> str:
-        begun.set()
-        await go_on.wait()
-        return "late"
-
-    toy.services = {"slow": slow}
-    waiting = toy.submit(Call("slow"), answers.take)
-    await begun.wait()
-    waiting.drop()
-    waiting.drop()
-    go_on.set()
-    await toy.ask(LogProbs(prefix(toy, "after")))
+    assert toy.forwards == 1 and len(toy._known.rows) == 1  # it was not even computed
     assert answers.got == []
 
 

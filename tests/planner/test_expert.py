@@ -13,6 +13,7 @@ import torch
 from disciple_ext.errors import TaskNotUnderstood
 from disciple_ext.evaluation.suites.collie import verify
 from disciple_ext.evaluation.suites.puzzles import PUZZLES
+from disciple_ext.follower.backend import Backend
 from disciple_ext.follower.host import HostFollower
 from disciple_ext.loop.steer import run_program
 from disciple_ext.planner.expert.planner import ExpertPlanner, write_program
@@ -29,7 +30,7 @@ _WORDS = (
 ).split()
 
 
-class _Babble:
+class _Babble(Backend):
     """Logits that depend on the last token only: words, marks and ends, in no good order."""
 
     max_context = None

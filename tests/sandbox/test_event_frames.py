@@ -20,7 +20,7 @@ from disciple_ext.records.events import (
 )
 from disciple_ext.sandbox.wire import events as frames
 from disciple_ext.sandbox.wire.events import EventReader, EventWriter
-from disciple_ext.sandbox.wire.messages import HEADER, Malformed
+from disciple_ext.sandbox.wire.frames import HEADER, Malformed
 
 CHANGES = (WeightChange("draw", -1.5, 7, "CharsMask(ab)", "text"), WeightChange("end", -math.inf))
 

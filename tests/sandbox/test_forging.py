@@ -30,21 +30,24 @@ from disciple_ext.errors import (
     SandboxError,
 )
 from disciple_ext.records.events import Event, ProgramPrinted, RunFinished, RunStarted
-from disciple_ext.sandbox.host import session
+from disciple_ext.sandbox.host import pipe, session
 from disciple_ext.sandbox.host.session import Exit, Outcome, Session
-from disciple_ext.sandbox.wire import messages
-from disciple_ext.sandbox.wire.messages import ASK, COUNTS, HEADER, NODE, Kind, encode
+from disciple_ext.sandbox.wire import batches
+from disciple_ext.sandbox.wire.batches import COUNTS, NODE
+from disciple_ext.sandbox.wire.frames import HEADER, LONGEST, Frames, Kind, encode, encode_json
+from disciple_ext.sandbox.wire.masks import MASK as MASK_HEAD
+from disciple_ext.sandbox.wire.requests import ANSWER, ASK
 from disciple_ext.testing import ToyFollower
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 
-LONGEST = 50
+LONGEST_CONTEXT = 50
 LIMITS = Limits(lm_tokens=100, output=1)
 
 
 def toy() -> ToyFollower:
     follower = ToyFollower.random(2, ["a", "b", "c"])
-    follower.backend.max_context = LONGEST
+    follower.backend.max_context = LONGEST_CONTEXT
     return follower
 
 
@@ -64,7 +67,7 @@ def ask(nodes: Any = (), masks: Any = (), requests: Any = (), counts: Any = None
 
 
 def mask(number: int, data: bytes, form: int = 0) -> bytes:
-    return encode(Kind.MASK, messages.MASK.pack(number, form) + data)
+    return encode(Kind.MASK, MASK_HEAD.pack(number, form) + data)
 
 
 def request(
@@ -82,7 +85,7 @@ def request(
 
 
 def said(kind: Kind, data: Any) -> bytes:
-    return messages.encode_json(kind, data)
+    return encode_json(kind, data)
 
 
 def particle(**fields: Any) -> dict[str, Any]:
@@ -139,7 +142,7 @@ class Wire:
         self.into, ours = os.pipe()
         self.events: list[Event] = []
         self.session = Session(follower, limits, theirs, ours, None, self.events.append)
-        self._frames = messages.Frames()
+        self._frames = Frames()
         os.set_blocking(self.into, False)
 
     async def send(self, data: bytes) -> None:
@@ -198,7 +201,7 @@ FORGED: dict[str, bytes | tuple[bytes, type[DiscipleError], str]] = {
     "an unknown kind": encode(99, b""),  # type: ignore[arg-type]
     "a kind of the host's": encode(Kind.ANSWER, bytes(4)),
     "ready twice": READY,
-    "a length over the limit": HEADER.pack(messages.LONGEST[Kind.ASK] + 1, Kind.ASK),
+    "a length over the limit": HEADER.pack(LONGEST[Kind.ASK] + 1, Kind.ASK),
     "the largest length": b"\xff" * 5,
     "half a frame, then the end": (DRAW[:20], ProgramCrashed, "ended its own process"),
     "nothing, then the end": (b"", ProgramCrashed, "ended its own process"),
@@ -419,33 +422,33 @@ async def test_a_step_reports_the_hosts_count_of_tokens() -> None:
 @pytest.mark.parametrize("excess", [1, 10])
 async def test_a_request_with_a_context_that_is_too_long_fails_alone(excess: int) -> None:
     follower = toy()
-    length = LONGEST + excess
+    length = LONGEST_CONTEXT + excess
     async with wire(follower) as own:
         nodes = [(i, 0) for i in range(length)]
         await own.send(READY + ask(nodes, (), [request(a=length)]))
         _, payload = await own.answer()
-        assert messages.ANSWER.unpack_from(payload, 4)[:2] == (1, 2), "this request failed"
+        assert ANSWER.unpack_from(payload, 4)[:2] == (1, 2), "this request failed"
         assert follower.forwards == 0, "the model never saw it"
         await own.send(failed(type="FollowerError"))
-        with pytest.raises(FollowerError, match=str(LONGEST)):
+        with pytest.raises(FollowerError, match=str(LONGEST_CONTEXT)):
             await own.outcome()
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "data"),
+    ("module", "limit", "value", "data"),
     [
-        ("_MAX_PREFIXES", 10, ask([(0, i % SIZE) for i in range(12)])),
-        ("_MAX_MASK_BYTES", 10 * SIZE, ask(masks=[MASK] * 12)),
-        ("_MAX_WAITING", 10, ask([], [MASK], [request(ticket=i) for i in range(12)])),
+        (batches, "_MAX_PREFIXES", 10, ask([(0, i % SIZE) for i in range(12)])),
+        (batches, "_MAX_MASK_BYTES", 10 * SIZE, ask(masks=[MASK] * 12)),
+        (session, "_MAX_WAITING", 10, ask([], [MASK], [request(ticket=i) for i in range(12)])),
     ],
 )
 async def test_what_a_worker_makes_the_host_keep_is_bounded(
-    limit: str, value: int, data: bytes, monkeypatch: pytest.MonkeyPatch
+    module: Any, limit: str, value: int, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with wire(toy()) as own:  # the control
         await own.send(READY + data + done(particle()))
         await own.outcome()
-    monkeypatch.setattr(session, limit, value)
+    monkeypatch.setattr(module, limit, value)
     async with wire(toy()) as own:
         await own.send(READY + data)
         with pytest.raises(ProgramCrashed, match=PROTOCOL):
@@ -453,15 +456,15 @@ async def test_what_a_worker_makes_the_host_keep_is_bounded(
 
 
 async def test_a_number_may_be_given_to_another_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_MAX_MASK_BYTES", 10 * SIZE)
+    monkeypatch.setattr(batches, "_MAX_MASK_BYTES", 10 * SIZE)
     follower = toy()
     only_b = mask(1, struct.pack("<I", 1), form=1)
     async with wire(follower) as own:
         await own.send(READY + (mask(1, MASK) + mask(2, MASK) + only_b) * 50)
         await own.send(ask([(0, follower.prompt("p")[0])], (), [request(a=1, masks=(1, 0, 0))]))
         _, payload = await own.answer()
-        assert messages.ANSWER.unpack_from(payload, 4)[1:3] == (0, 1)
-        assert own.session._mask_bytes <= 2 * SIZE
+        assert ANSWER.unpack_from(payload, 4)[1:3] == (0, 1)
+        assert own.session._reader.mask_bytes <= 2 * SIZE
         await own.send(done(particle()))
         await own.outcome()
 
@@ -477,7 +480,7 @@ async def test_whole_distributions_are_few_at_a_time() -> None:
 
 
 async def test_answers_that_are_left_unread_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_MAX_UNSENT", 2**16)
+    monkeypatch.setattr(pipe, "_MAX_UNSENT", 2**16)
     async with wire(toy()) as own:
         await own.send(READY + said(Kind.NEED, {"encode": "a" * 40_000}) * 3)
         with pytest.raises(ProgramCrashed, match="unread"):

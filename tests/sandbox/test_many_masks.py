@@ -7,9 +7,8 @@ import pytest
 
 from disciple_ext import Limits, Task, run_program
 from disciple_ext.protocol.token_mask import TokenMask, from_ids
-from disciple_ext.sandbox.wire import messages
+from disciple_ext.sandbox.wire.frames import LONGEST, Frames, Malformed
 from disciple_ext.sandbox.wire.masks import SentMasks, read_mask
-from disciple_ext.sandbox.wire.messages import Frames, Malformed
 from disciple_ext.testing import ToyFollower
 
 FRESH = """
@@ -25,7 +24,7 @@ class InferenceModel(BaseModel):
 
 def test_two_thousand_fresh_masks_do_not_fill_either_side() -> None:
     size, rng = 128_000, np.random.default_rng(0)
-    sent, frames, table, held = SentMasks(), Frames(messages.LONGEST), {}, 0
+    sent, frames, table, held = SentMasks(), Frames(LONGEST), {}, 0
     for i in range(2000):
         few = i % 2 == 0
         mask = (
@@ -57,7 +56,7 @@ def test_what_a_batch_names_is_kept_until_it_is_sent() -> None:
 @pytest.mark.parametrize("few", [True, False])
 def test_a_mask_comes_out_as_it_went_in(few: bool) -> None:
     mask = from_ids([0, 63, 98] if few else range(0, 99, 2), 99)
-    ((_, payload),) = Frames(messages.LONGEST).feed(_sent(mask))
+    ((_, payload),) = Frames(LONGEST).feed(_sent(mask))
     assert read_mask(payload, 99)[1] == mask
     with pytest.raises(Malformed):
         read_mask(payload[:-1], 99)

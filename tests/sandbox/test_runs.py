@@ -152,7 +152,6 @@ def test_every_request_of_the_protocol_crosses() -> None:
         return {"said": payload["text"].upper()}
 
     follower = toy()
-    follower.services["shout"] = shout
     source = step(
         """
         vector = await self.context.logprobs()
@@ -183,7 +182,7 @@ from disciple_ext.protocol.requests import Call
 """,
     )
     for level in ("none", None):
-        result = run(source, follower=follower, sandbox=level)
+        result = run(source, follower=follower, sandbox=level, services={"shout": shout})
         assert result.check is True
         assert {p.text for p in result.particles} == {"a"}
 
@@ -374,13 +373,13 @@ from disciple_ext.protocol.requests import Score
 
 
 def test_what_the_follower_cannot_do_is_the_followers_error() -> None:
-    class Broken(ToyFollower):
+    class Broken:  # all that a follower must have, and no base class
+        name, vocabulary, prompt = "broken", toy().vocabulary, staticmethod(toy().prompt)
+
         async def ask(self, request: Any) -> Any:
             raise RuntimeError("out of memory")
 
-        submit = None  # type: ignore[assignment]
-
-    broken = Broken(lambda prompt, text: {"a": 1.0}, ["a"])
+    broken = Broken()
     with pytest.raises(FollowerError, match="out of memory"):
         run(step("await self.next_token()"), follower=broken)
 

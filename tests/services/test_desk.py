@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,62 @@ def test_one_call_that_fails_fails_alone() -> None:
         good, bad = ask({"s": service}, Call("s", 4), Call("s", 3))
         assert good in (1.0, 4) and isinstance(bad, ServiceError)
         assert bad.service == "s" and isinstance(bad.__cause__, ZeroDivisionError | OSError)
+
+
+def test_services_are_called_and_fail_alone() -> None:
+    async def double(x: Any) -> Any:
+        return 2 * x
+
+    async def broken(x: Any) -> Any:
+        raise KeyError(x)
+
+    services = {"double": double, "broken": broken}
+    replies = ask(services, Call("double", 21), Call("broken", "x"), Call("double", [1]))
+    assert replies[0] == 42 and replies[2] == [1, 1]
+    assert isinstance(replies[1], ServiceError) and "KeyError" in str(replies[1])
+
+
+async def until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not done():
+            await asyncio.sleep(0)
+
+
+async def test_a_services_reply_may_be_none_and_its_error_is_no_reply() -> None:
+    got: list[tuple[Any, BaseException | None]] = []
+
+    async def nothing(payload: Any) -> None:
+        return None
+
+    async def broken(payload: Any) -> None:
+        raise KeyError(payload)
+
+    served = Services({"nothing": nothing, "broken": broken}).serve(TOY)
+    served.submit(Call("nothing"), lambda *answer: got.append(answer))
+    await until(lambda: len(got) == 1)
+    served.submit(Call("broken", "x"), lambda *answer: got.append(answer))
+    await until(lambda: len(got) == 2)
+    assert got[0] == (None, None)
+    assert got[1][0] is None and isinstance(got[1][1], ServiceError)
+
+
+async def test_dropped_calls_are_forgotten() -> None:
+    got: list[Any] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(payload: Any) -> str:
+        begun.set()
+        await go_on.wait()
+        return "late"
+
+    served = Services({"slow": slow}).serve(TOY)
+    waiting = served.submit(Call("slow"), lambda *answer: got.append(answer))
+    await begun.wait()
+    waiting.drop()
+    waiting.drop()
+    go_on.set()
+    assert await served.ask(Call("slow")) == "late"
+    assert got == []
 
 
 class Late:

@@ -80,7 +80,7 @@ class Beams:
     async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Draw texts without replacement, cut at the suite's number of tokens."""
         follower, limits = setup.follower, setup.limits(instance)
-        forwards = getattr(follower, "forwards", 0)
+        forwards = follower.forwards
         most = setup.suite.budgets[instance.task].tokens
         rng = np.random.default_rng([seed, 0xBEA3])
         prompt = follower.prompt(instance.prompt)
@@ -104,7 +104,7 @@ class Beams:
         )
         usage = Usage(
             follower_tokens=sum(len(beam.tokens) + beam.ended for beam in beams),
-            forwards=getattr(follower, "forwards", 0) - forwards,
+            forwards=follower.forwards - forwards,
         )
         return Outcome(samples, usage, 0.0, unscored=True)
 

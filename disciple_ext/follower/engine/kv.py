@@ -16,6 +16,7 @@ import torch
 
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Tokens
+from ..backend import Backend
 from .attention import Group, Plan, StemCache, attending
 from .blocks import Place, Store, Trunk
 
@@ -316,7 +317,7 @@ def _trunk_of(stem: Prefix, cache: StemCache, row: int) -> Trunk:
     )
 
 
-class PlainBackend:
+class PlainBackend(Backend):
     """Any other causal LM (sliding windows, state spaces): whole contexts, no cache."""
 
     def __init__(self, model: Any) -> None:

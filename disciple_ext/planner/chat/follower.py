@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlannerError, UsageError
+from ...protocol.follower import BaseFollower
 from ...protocol.prefix import Prefix
-from ...protocol.requests import Draw, Follower
+from ...protocol.requests import Draw
 from ...records.events import PlannerWriting
 from ...records.result import Usage
 from ...records.task import Task
@@ -42,7 +43,7 @@ class FollowerChat:
 
     def __init__(
         self,
-        follower: Follower,
+        follower: BaseFollower,
         run: Runner | None = None,
         *,
         temperature: float = 0.7,
@@ -81,10 +82,7 @@ class FollowerChat:
 
     async def _write(self, messages: Messages, retry: int) -> Answer:
         follower, vocabulary = self._follower, self._follower.vocabulary
-        template = getattr(follower, "conversation", None)
-        if template is None:
-            raise UsageError(f"the follower {self.model!r} has no chat template, so it cannot plan")
-        prompt = template(messages)
+        prompt = follower.conversation(messages)
         most, limit = self._most, follower.max_context
         if limit is not None and len(prompt) >= limit:
             error = PlannerError(
@@ -130,7 +128,7 @@ class FollowerPlanner(Planner):
         self.examples: str = EXAMPLES[0]
         self._record = record
 
-    def bind(self, follower: Follower, run: Runner | None = None) -> ChatPlanner:
+    def bind(self, follower: BaseFollower, run: Runner | None = None) -> ChatPlanner:
         """The planner that asks this follower."""
         chat: Chat = FollowerChat(follower, run)
         planner = ChatPlanner(chat if self._record is None else RecordingChat(chat, self._record))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import SandboxError, SandboxUnavailable
-from ...protocol.requests import Follower
+from ...protocol.follower import BaseFollower
 from ...protocol.vocabulary import Vocabulary
 from ...records.events import Event
 from ...records.result import Particle
@@ -63,7 +63,7 @@ async def run(
     job: dict[str, Any],
     sampler: dict[str, Any],
     *,
-    follower: Follower,
+    follower: BaseFollower,
     plugins: Sequence[str],
     level: str,
     emit: Callable[[Event], None] | None,

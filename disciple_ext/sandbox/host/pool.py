@@ -25,12 +25,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import SandboxError
-from ...protocol.requests import Follower
+from ...protocol.follower import BaseFollower
 from ...protocol.vocabulary import Vocabulary
 from ...records.events import Event
 from ...records.task import Limits
 from ..locks.witness import Witness, failure
-from ..wire.messages import VECTORS
+from ..wire.requests import VECTORS
 from .session import Exit, Session
 
 __all__ = ["Pool", "Zygote", "the_pool"]
@@ -45,6 +45,8 @@ class Zygote:
     """A zygote process, and the sessions of its workers."""
 
     def __init__(self) -> None:
+        # A new interpreter, no fork of this process: here are threads, which a fork does not
+        # survive soundly, and secrets, which a worker must not inherit.
         ours, theirs = socket.socketpair()
         ours.settimeout(_START)
         self._socket = ours
@@ -116,7 +118,7 @@ class Zygote:
     def fork(
         self,
         order: dict[str, Any],
-        follower: Follower,
+        follower: BaseFollower,
         limits: Limits,
         emit: Callable[[Event], None] | None,
     ) -> Session:
@@ -223,6 +225,7 @@ def _vectors(size: int) -> tuple[mmap.mmap | None, int | None]:
     fd = os.memfd_create("vectors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     memory = mmap.mmap(fd, size)
+    # The seals hold for what is mapped later: our own writable map was made before them.
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL | _F_SEAL_FUTURE_WRITE
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return memory, fd
@@ -242,6 +245,7 @@ class Pool:
     ) -> Zygote:
         """A zygote with everything imported, any one that fits."""
         key = (plugins, modules, confine)
+        # One that has a vocabulary imported the same things, so that its witness is as good.
         for known, task in self._tasks.items():
             if known[:3] == key and _usable(task):
                 return await asyncio.shield(task)

@@ -31,12 +31,8 @@ from ...records.events import (
     StepDone,
     WeightChange,
 )
-from .messages import (
-    LONGEST,
-    MAX_PARTICLES,
+from .checks import (
     MAX_TEXT,
-    Kind,
-    Malformed,
     as_count,
     as_dict,
     as_float,
@@ -44,9 +40,10 @@ from .messages import (
     as_log,
     as_optional_count,
     as_text,
-    encode,
     read_json,
 )
+from .ends import MAX_PARTICLES
+from .frames import LONGEST, Kind, Malformed, encode
 
 __all__ = ["EventReader", "EventWriter"]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections import OrderedDict
 
 import numpy as np
 
 from ...protocol.token_mask import MaskMemo, TokenMask
-from . import messages
-from .messages import Kind, Malformed
+from .frames import Kind, Malformed, encode
 
-__all__ = ["SentMasks", "read_mask"]
+__all__ = ["MASK", "SentMasks", "read_mask"]
+
+MASK = struct.Struct("<IB")
+"""Head of a ``MASK``: its number, from 1 on, which may have been another mask's before; and its
+form: 0 for packed bits, 1 for ascending ids of four bytes each."""
 
 
 class SentMasks:
@@ -51,7 +55,7 @@ class SentMasks:
 def _frame(number: int, mask: TokenMask) -> bytes:
     few = 32 * len(mask) < mask.size
     data = mask.ids.astype("<u4") if few else np.packbits(mask.array)
-    return messages.encode(Kind.MASK, messages.MASK.pack(number, few) + data.tobytes())
+    return encode(Kind.MASK, MASK.pack(number, few) + data.tobytes())
 
 
 def read_mask(payload: bytes, size: int) -> tuple[int, TokenMask]:
@@ -64,10 +68,10 @@ def read_mask(payload: bytes, size: int) -> tuple[int, TokenMask]:
     Raises:
         Malformed: it is no mask over a vocabulary of that size.
     """
-    if len(payload) < messages.MASK.size:
+    if len(payload) < MASK.size:
         raise Malformed("a mask without a head")
-    number, form = messages.MASK.unpack_from(payload)
-    body = payload[messages.MASK.size :]
+    number, form = MASK.unpack_from(payload)
+    body = payload[MASK.size :]
     if form > 1 or len(body) != (-(-size // 8) if form == 0 else len(body) // 4 * 4):
         raise Malformed("a mask of another length or form")
     return number, _masks.get((size, form, body), lambda: _mask(form, body, size))

@@ -140,7 +140,11 @@ class _Zygote:
         )
 
     def freeze(self) -> None:
-        """Keep the garbage collector off pages that the workers share."""
+        """Keep the garbage collector off pages that the workers share.
+
+        A collection writes to the head of every object that it looks at, so that a forked worker
+        would get a copy of its own of nearly all that was imported.
+        """
         gc.collect()
         gc.freeze()
 
@@ -225,6 +229,7 @@ class _Zygote:
 
 def _move(fds: list[int], targets: tuple[int, ...]) -> None:
     """Put the descriptors at fixed numbers, and close every other one."""
+    # dup2 closes what its target was: a descriptor that still waits to be moved, perhaps.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in fds]  # out of the way of the targets
     for fd, target in zip(high, targets, strict=False):
         os.dup2(fd, target)

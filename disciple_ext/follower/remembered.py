@@ -1,0 +1,96 @@
+"""The next-token distributions that a follower has computed, by context and temperature."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from ..protocol.prefix import Prefix
+from ..protocol.requests import Request
+from ..protocol.vocabulary import TokenMask
+from .backend import Backend
+from .engine import drawing
+from .engine.drawing import Distributions, Row
+
+__all__ = ["Remembered"]
+
+_Key = tuple[Prefix, float]
+"""A context and a temperature."""
+
+
+class Remembered:
+    """Distributions that were computed, the latest ones kept.
+
+    Attributes:
+        backend: what computes them.
+        masks: what is known of masks, by the batch.
+        rows: each distribution, as a row of the batch that it was computed in.
+    """
+
+    def __init__(self, backend: Backend, most: int) -> None:
+        """Begin with none.
+
+        Args:
+            backend: what computes logits.
+            most: distributions kept.
+        """
+        self.backend = backend
+        self.masks = drawing.MaskCache()
+        self.rows: dict[_Key, Row] = {}
+        self._batches: OrderedDict[Distributions, list[_Key]] = OrderedDict()
+        self._most = most
+
+    def forget(self) -> None:
+        """Drop them all."""
+        self.rows.clear()
+        self._batches.clear()
+
+    def row(self, context: Prefix, temperature: float) -> Row:
+        """A distribution that is there."""
+        return self.rows[(context, temperature)]
+
+    def answers(self, request: Request) -> bool:
+        """Whether the answer to a request is made of what is there."""
+        rows, temperature = self.rows, request.temperature
+        known = False  # what needs no distribution is no matter of these
+        for context in request.needed:
+            known = (context, temperature) in rows
+            if not known:
+                return False
+        return known
+
+    async def compute(self, requests: Sequence[Request]) -> None:
+        """Have the backend compute every distribution that requests need and that is not there."""
+        needed: dict[_Key, list[TokenMask | None]] = {}
+        for request in requests:
+            masks = request.measured
+            for context in request.needed:
+                needed.setdefault((context, request.temperature), []).extend(masks)
+                masks = ()  # those of the first context, from which is drawn
+        missing = []
+        for key in needed:
+            row = self.rows.get(key)
+            if row is None:
+                missing.append(key)
+            else:
+                self._batches.move_to_end(row.batch)
+        if not missing:
+            return
+        contexts = list(dict.fromkeys(context for context, _ in missing))
+        logits = await self.backend.logits(contexts)
+        if len(contexts) < len(missing) or any(t != 1.0 for _, t in missing):
+            index = {context: i for i, context in enumerate(contexts)}
+            temperature = logits.new_tensor([t for _, t in missing])[:, None]
+            logits = logits[[index[context] for context, _ in missing]] / temperature
+        wanted = [(i, mask) for i, key in enumerate(missing) for mask in needed[key]]
+        batch = Distributions(logits, self.masks, wanted)
+        self.rows.update((key, Row(batch, i)) for i, key in enumerate(missing))
+        # A row keeps its whole batch, so that whole batches are forgotten.
+        self._batches[batch] = missing
+        used = {self.rows[key].batch for key in needed}
+        while len(self.rows) > self._most:
+            oldest = next(iter(self._batches))
+            if oldest in used:
+                break
+            for key in self._batches.pop(oldest):
+                del self.rows[key]
