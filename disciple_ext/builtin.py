@@ -74,13 +74,20 @@ def register_planners() -> dict[str, Callable[..., Any]]:
 
 @hookimpl
 def register_followers() -> dict[str, Callable[[str], Any]]:
-    """The embedded follower and Hugging Face models, in transformers or in vLLM."""
+    """The embedded follower, Hugging Face models in transformers or in vLLM, and GGUF files."""
 
     def embedded(argument: str) -> Any:
         from .follower import hf
 
         _no_argument("embedded", argument)
         return hf.embedded()
+
+    def gguf(argument: str) -> Any:
+        from .follower.gguf.load import from_gguf
+
+        if not argument:
+            raise UsageError("name the follower's file, as in 'gguf:./model.gguf'")
+        return from_gguf(argument)
 
     def hugging_face(argument: str) -> Any:
         from .follower import hf
@@ -100,7 +107,13 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         _need_argument("vllm-logprobs", argument)
         return from_logprobs(argument)
 
-    return {"embedded": embedded, "hf": hugging_face, "vllm": vllm, "vllm-logprobs": vllm_logprobs}
+    return {
+        "embedded": embedded,
+        "gguf": gguf,
+        "hf": hugging_face,
+        "vllm": vllm,
+        "vllm-logprobs": vllm_logprobs,
+    }
 
 
 @hookimpl
