@@ -74,7 +74,8 @@ def register_planners() -> dict[str, Callable[..., Any]]:
 
 @hookimpl
 def register_followers() -> dict[str, Callable[[str], Any]]:
-    """The embedded follower, Hugging Face models in transformers or in vLLM, and GGUF files."""
+    """The embedded follower, those of the catalogue, GGUF files, and Hugging Face models."""
+    from .models.catalogue import catalogue
 
     def embedded(argument: str) -> Any:
         from .follower import hf
@@ -107,7 +108,15 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         _need_argument("vllm-logprobs", argument)
         return from_logprobs(argument)
 
+    def added(name: str, argument: str) -> Any:
+        from .follower.gguf.load import from_gguf
+        from .models.store import find
+
+        _no_argument(name, argument)
+        return from_gguf(str(find(name)), name=name)
+
     return {
+        **{name: partial(added, name) for name in catalogue()},
         "embedded": embedded,
         "gguf": gguf,
         "hf": hugging_face,
