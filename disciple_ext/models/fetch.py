@@ -62,7 +62,7 @@ def add(name: str, *, tell: Callable[[str], None] = lambda text: None, show: boo
     if found is not None:
         return Added(found, fetched=False)
     try:
-        with alone():
+        with alone(lambda: tell("another process is adding or removing a model; waiting for it")):
             found = _found(model)  # another process may have added it meanwhile
             if found is not None:
                 return Added(found, fetched=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -132,10 +132,13 @@ def trouble(what: str, error: OSError) -> DiscipleError:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def alone(waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Keep other processes from adding and removing; waits until they are done.
 
     The lock ends with the process that holds it, however that ends.
+
+    Args:
+        waiting: is called where another process is at work.
 
     Raises:
         OSError: the folder cannot be made or written.
@@ -151,7 +154,11 @@ def alone() -> Iterator[None]:
             file.seek(0)
             msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
         else:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

