@@ -15,6 +15,11 @@ TEMPLATE = (
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 CONTROLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+PIECES = [
+    *("<unk>", "<s>", "</s>"),
+    *(f"<0x{byte:02X}>" for byte in range(256)),
+    *("▁", "t", "h", "e", "a", "n", "▁t", "he", "▁the", "an", "▁a", "▁an"),
+]
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma2")
 
 
@@ -42,6 +47,7 @@ def write(
     *,
     kind: Kind = Kind.F32,
     tokenizer: bool = True,
+    pieces: bool = False,
     seed: int = 0,
     leave_out: tuple[str, ...] = (),
     shapes: dict[str, tuple[int, ...]] | None = None,
@@ -54,13 +60,14 @@ def write(
         architecture: its name in GGUF.
         kind: how matrices are stored.
         tokenizer: whether there is one.
+        pieces: whether it is one of SentencePiece's, as Llama 2 has.
         seed: of the weights.
         leave_out: tensors that are missing.
         shapes: of tensors that are not as they should be.
         **fields: fields of the tokenizer that replace those written here; None leaves one out.
     """
     writer = gguf.GGUFWriter(path, architecture)
-    words, merges = tokens()
+    words, merges = (PIECES, []) if pieces else tokens()
     writer.add_name("tiny")
     writer.add_context_length(512)
     writer.add_embedding_length(HIDDEN)
@@ -72,7 +79,9 @@ def write(
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10_000.0)
     writer.add_vocab_size(len(words))
-    if tokenizer:
+    if pieces:
+        _write_pieces(writer)
+    elif tokenizer:
         _write_tokenizer(writer, words, merges, fields)
     generator = np.random.default_rng(seed)
     for name, shape in tensors(architecture, len(words)).items():
@@ -112,6 +121,20 @@ def _write_tokenizer(
         writer.add_eos_token_id(given["eos"])
     if given["template"] is not None:
         writer.add_chat_template(given["template"])
+
+
+def _write_pieces(writer: gguf.GGUFWriter) -> None:
+    kind = gguf.TokenType
+    first = PIECES.index("▁")
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(PIECES)
+    writer.add_token_scores([-float(max(0, index - first)) for index in range(len(PIECES))])
+    normal = [kind.NORMAL] * (len(PIECES) - first)
+    writer.add_token_types([kind.UNKNOWN, *[kind.CONTROL] * 2, *[kind.BYTE] * 256, *normal])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
 
 
 def tensors(architecture: str, vocabulary: int) -> dict[str, tuple[int, ...]]:

@@ -26,7 +26,7 @@ from disciple_ext.follower.hf import source_of
 from disciple_ext.models.store import find
 from disciple_ext.protocol.prefix import Prefix
 
-from .gguf_files import ARCHITECTURES, CONTROLS, HIDDEN, tokens, write
+from .gguf_files import ARCHITECTURES, CONTROLS, HIDDEN, PIECES, tokens, write
 
 CONTEXTS = [(1, 5, 9), (7,), (40, 41, 42, 43, 44, 45, 46), (1, 5, 10)]
 
@@ -101,6 +101,15 @@ def test_the_end_of_a_turn_ends_a_text_too(tmp_path: Path) -> None:
     """A chat model's file may name the end of a document alone, which no answer ends with."""
     path = write(tmp_path / "tiny.gguf", eos=CONTROLS.index("<|endoftext|>"))
     assert from_gguf(str(path)).vocabulary.eos == {0, 2}
+
+
+def test_pieces_of_sentencepiece(tmp_path: Path) -> None:
+    follower = from_gguf(str(write(tmp_path / "tiny.gguf", pieces=True)))
+    spelled = [follower.vocabulary.tokens[PIECES.index(p)] for p in ("▁the", "he", "<0x0A>")]
+    assert spelled == [b" the", b"he", b"\n"]
+    assert follower.vocabulary.eos == {PIECES.index("</s>")}
+    newline = PIECES.index("<0x0A>")
+    assert list(follower.prompt("the")) == [1, PIECES.index("▁the"), newline]
 
 
 def test_without_a_template_the_message_stands_before_the_text(tmp_path: Path) -> None:
