@@ -75,13 +75,21 @@ def register_planners() -> dict[str, Callable[..., Any]]:
 
 @hookimpl
 def register_followers() -> dict[str, Callable[[str], Any]]:
-    """The embedded follower and Hugging Face models, in transformers or in vLLM."""
+    """The embedded follower, those of the catalogue, GGUF files, and Hugging Face models."""
+    from .models.catalogue import catalogue
 
     def embedded(argument: str) -> Any:
         from .follower import hf
 
         _no_argument("embedded", argument)
         return hf.embedded()
+
+    def gguf(argument: str) -> Any:
+        from .follower.gguf.load import from_gguf
+
+        if not argument:
+            raise UsageError("name the follower's file, as in 'gguf:./model.gguf'")
+        return from_gguf(argument)
 
     def hugging_face(argument: str) -> Any:
         from .follower import hf
@@ -101,7 +109,21 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         _need_argument("vllm-logprobs", argument)
         return from_logprobs(argument)
 
-    return {"embedded": embedded, "hf": hugging_face, "vllm": vllm, "vllm-logprobs": vllm_logprobs}
+    def added(name: str, argument: str) -> Any:
+        from .follower.gguf.load import from_gguf
+        from .models.store import find
+
+        _no_argument(name, argument)
+        return from_gguf(str(find(name)), name=name)
+
+    return {
+        **{name: partial(added, name) for name in catalogue()},
+        "embedded": embedded,
+        "gguf": gguf,
+        "hf": hugging_face,
+        "vllm": vllm,
+        "vllm-logprobs": vllm_logprobs,
+    }
 
 
 @hookimpl

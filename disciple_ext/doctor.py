@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DiscipleError
+from .models.store import holdings
 
 if TYPE_CHECKING:
     from .sandbox.host.host import Witness
@@ -75,6 +76,7 @@ def diagnose() -> list[Condition]:
         *(_package(name) for name in _PACKAGES),
         _accelerator(),
         _embedded(),
+        *_models(),
         *_sandbox(),
         _key(),
         _collie(),
@@ -115,6 +117,17 @@ def _embedded() -> Condition:
         return Condition("embedded follower", True, False, f"{size / 1e6:.1f} MB of weights")
     fix = "reinstall disciple-ext, or name another with --follower hf:ID_OR_PATH"
     return Condition("embedded follower", False, True, "its weights are missing", fix)
+
+
+def _models() -> list[Condition]:
+    """The models of the catalogue, and how to get those that are missing."""
+    found = []
+    for held in holdings():
+        name = held.model.name
+        detail = f"{held.state}: {held.path}" if held.path else "not on this machine"
+        fix = "" if held.usable else f"disciple models add {name}"
+        found.append(Condition(name, held.usable, False, detail, fix))
+    return found
 
 
 def _sandbox() -> list[Condition]:

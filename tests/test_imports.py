@@ -22,7 +22,7 @@ LAYERS = """
 errors version
 text protocol records
 model
-follower planner samplers sandbox trace
+follower models planner samplers sandbox trace
 services registry
 run
 loop

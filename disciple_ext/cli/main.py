@@ -25,6 +25,7 @@ from . import (
     launch,
     library,
     listing,
+    models,
     new_plugin,
     report,
     steer,
@@ -88,6 +89,7 @@ app.command("plugins", epilog=examples("disciple plugins --json"))(listing.plugi
 app.add_typer(new_plugin.app, name="new-plugin")
 app.add_typer(cache.app, name="cache", epilog=examples(*cache.EXAMPLES))
 app.add_typer(library.app, name="library")
+app.add_typer(models.app, name="models")
 app.add_typer(evaluate.app, name="eval")
 launch.add_to(evaluate.app)
 app.add_typer(bench.app, name="bench")

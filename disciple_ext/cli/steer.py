@@ -49,7 +49,8 @@ TaskText = Annotated[
 FollowerName = Annotated[
     str,
     typer.Option(
-        "--follower", help="Who writes the text: embedded, hf:ID_OR_PATH or vllm:ID_OR_PATH."
+        "--follower",
+        help="Who writes the text: embedded, smollm2, gguf:PATH, hf:ID_OR_PATH, vllm:ID_OR_PATH.",
     ),
 ]
 SamplerName = Annotated[

@@ -60,13 +60,19 @@ def source_of(path: str) -> str:
     folder = Path(path).expanduser()
     if not (folder.is_absolute() or path.startswith((".", "~")) or folder.exists()):
         return path
+    if folder.suffix == ".gguf" and folder.is_file():
+        raise FollowerError(f"{str(folder)!r} is a GGUF file: use 'gguf:{folder}'")
     if not folder.is_dir():
         raise FollowerError(
             f"there is no model directory {str(folder)!r}; give the path of a directory with "
             "config.json and weights, or the id of a model on the Hugging Face Hub"
         )
     if not (folder / "config.json").is_file():
-        raise FollowerError(f"{str(folder)!r} holds no config.json, so it is no Hugging Face model")
+        files = sorted(folder.glob("*.gguf"))
+        instead = f"; for the GGUF file in it use 'gguf:{files[0]}'" if files else ""
+        raise FollowerError(
+            f"{str(folder)!r} holds no config.json, so it is no Hugging Face model{instead}"
+        )
     return str(folder)
 
 

@@ -30,6 +30,7 @@ ROWS: tuple[dict[str, str], ...] = (
         "samplers": "particles to a population",
         "sandbox": "locks, pipe, static check",
         "follower": "the language model",
+        "models": "weights on disk",
         "trace": "record and viewer",
     },
     {"model": "BaseModel, contexts, masks, text by the character"},

