@@ -12,8 +12,9 @@ import numpy as np
 from genlm.backend.tokenization import Token
 from genlm.control import Potential
 
+from ..protocol.follower import Follower
 from ..protocol.prefix import Prefix
-from ..protocol.requests import Follower, LogProbs, Mass, Score
+from ..protocol.requests import LogProbs, Mass, Score
 from ..samplers.weights import log_sum
 
 __all__ = ["FollowerPotential"]

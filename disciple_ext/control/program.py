@@ -17,7 +17,7 @@ from ..errors import NoParticleAlive, UsageError
 from ..loop.steer import arun_program
 from ..model.base import BaseModel
 from ..model.stops import Stop
-from ..protocol.requests import Follower
+from ..protocol.follower import Follower
 from ..records.program import Program
 from ..records.task import Task
 from ..registry.plugins import Registry, load_plugins

@@ -23,7 +23,7 @@ from genlm.control.sampler import (
 )
 
 from ..errors import UsageError
-from ..protocol.requests import Follower
+from ..protocol.follower import Follower
 from ..services.base import Service
 from .coercion import Units, units_of
 from .follower import FollowerPotential

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UsageError
-from ..protocol.follower import AskedFollower, BaseFollower
+from ..protocol.adapters import AskedFollower
+from ..protocol.follower import BaseFollower
 
 __all__ = ["from_loaded"]
 

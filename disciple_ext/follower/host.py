@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from ..errors import DiscipleError, FollowerError
-from ..protocol.follower import BaseFollower, Deliver, Waiting
+from ..protocol.follower import BaseFollower
 from ..protocol.requests import Request, Score, Tokens
 from ..protocol.rounds import Rounds
 from ..protocol.vocabulary import Vocabulary
+from ..protocol.waiting import Deliver, Waiting
 from .backend import Backend
 from .chat_template import ChatPrompt
 from .remembered import Remembered

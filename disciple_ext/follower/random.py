@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..protocol.follower import Follower
 from ..protocol.prefix import Prefix
-from ..protocol.requests import Follower, Tokens
+from ..protocol.requests import Tokens
 from ..protocol.vocabulary import Vocabulary
 from .backend import Backend
 from .host import HostFollower

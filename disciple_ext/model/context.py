@@ -15,8 +15,9 @@ import numpy as np
 from llamppl.distributions.lmcontext import LMContext
 from numpy.typing import NDArray
 
+from ..protocol.follower import Follower
 from ..protocol.prefix import Prefix
-from ..protocol.requests import Follower, LogProbs, Mass, Tokens
+from ..protocol.requests import LogProbs, Mass, Tokens
 from ..protocol.stream import Stream
 from ..protocol.vocabulary import TokenMask, intersect, unfinished
 from .distributions import MaskDist, NextToken, Token, renormalise

@@ -11,8 +11,9 @@ from llamppl.distributions.distribution import Distribution
 from llamppl.llms import Token as LLaMPPLToken
 from numpy.typing import NDArray
 
+from ..protocol.follower import Follower
 from ..protocol.prefix import Prefix
-from ..protocol.requests import Branch, Draw, Follower, Mass, Score
+from ..protocol.requests import Branch, Draw, Mass, Score
 from ..protocol.stream import Stream
 from ..protocol.vocabulary import TokenMask, intersect
 

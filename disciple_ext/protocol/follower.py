@@ -1,60 +1,89 @@
-"""The base class of followers, and the ways to stand before one.
+"""What a follower is: to programs, which only ask, and to the host, which runs it.
 
-Whoever only asks takes any :class:`~disciple_ext.protocol.requests.Follower`. The host, which
-answers many runs at once, takes :class:`BaseFollower`: it has one door, ``submit``, and says what
-the host must know to batch, to measure and to repeat a run.
+Whoever only asks takes any :class:`Follower`. The host, which answers many runs at once, takes a
+:class:`BaseFollower`: it has one door, ``submit``, and says what the host must know to batch, to
+measure and to repeat a run.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UsageError
-from .requests import Reply, Request, Tokens
+from .requests import (
+    Branch,
+    Branched,
+    Call,
+    Draw,
+    Drawn,
+    LogProbs,
+    Mass,
+    NextBytes,
+    Reply,
+    Request,
+    Score,
+    Tokens,
+)
 from .vocabulary import Vocabulary
+from .waiting import Deliver, Waiting
 
-__all__ = ["AskedFollower", "BaseFollower", "Deliver", "FollowerProxy", "TaskWaiting", "Waiting"]
-
-Deliver = Callable[[Reply, BaseException | None], None]
-"""Takes (reply, None), or (None, error); a service's reply may be None, too."""
+__all__ = ["BaseFollower", "Follower"]
 
 
-class Waiting:
-    """A request that waits for its answer.
+class Follower(Protocol):
+    """A language model as programs and samplers see it.
 
     Attributes:
-        request: the request.
-        loop: the event loop in which it is answered.
-        over: whether it was answered or dropped.
+        name: such as ``"embedded"`` or ``"hf:gpt2"``.
+        vocabulary: its tokens.
     """
 
-    __slots__ = ("_deliver", "loop", "over", "request")
+    name: str
+    vocabulary: Vocabulary
 
-    def __init__(self, request: Request, deliver: Deliver) -> None:
-        self.request = request
-        self.loop = asyncio.get_running_loop()
-        self.over = False
-        self._deliver = deliver
+    @property
+    def max_context(self) -> int | None:
+        """Tokens that a context may have, prompt included, or None for no limit."""
+        ...
 
-    def drop(self) -> None:
-        """Forget the request: nothing is delivered any more."""
-        self.over = True
+    @overload
+    async def ask(self, request: Draw) -> Drawn: ...
+    @overload
+    async def ask(self, request: Branch) -> Branched: ...
+    @overload
+    async def ask(self, request: Mass) -> float: ...
+    @overload
+    async def ask(self, request: Score) -> tuple[float, ...]: ...
+    @overload
+    async def ask(self, request: NextBytes) -> NDArray[np.float64]: ...
+    @overload
+    async def ask(self, request: LogProbs) -> NDArray[np.float32]: ...
+    @overload
+    async def ask(self, request: Call) -> Any: ...
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request; requests that wait together are evaluated as one batch.
 
-    def give(self, reply: Reply, error: BaseException | None = None) -> None:
-        """Deliver the answer, unless the request is over."""
-        if self.over:
-            return
-        self.over = True
-        try:
-            self._deliver(reply, error)
-        except Exception as failure:  # the others of the round still want their answers
-            self.loop.call_exception_handler(
-                {"message": "an answer could not be delivered", "exception": failure}
-            )
+        Raises:
+            FollowerError: the request names tokens or services that do not exist, or the model
+                failed on it.
+        """
+        ...
+
+    def prompt(self, user: str, hint: str = "") -> Tokens:
+        """Token ids of a user message in the model's chat format, ready for the answer's text.
+
+        Args:
+            user: the message.
+            hint: a note put last, directly before the text.
+        """
+        ...
 
 
 class BaseFollower(ABC):
@@ -63,7 +92,7 @@ class BaseFollower(ABC):
     An author writes ``name``, ``vocabulary``, :meth:`submit` and :meth:`prompt`; the rest says what
     else a follower may know, and is right as it is for one that knows nothing of it. Who would
     rather write a coroutine ``ask`` gives an object with that in place of ``submit``, and needs no
-    base class: see :class:`AskedFollower`.
+    base class: see :class:`~disciple_ext.protocol.adapters.AskedFollower`.
 
     Attributes:
         name: such as ``"embedded"`` or ``"hf:gpt2"``.
@@ -159,143 +188,3 @@ def _settle(future: asyncio.Future[Reply], reply: Reply, error: BaseException | 
         future.set_result(reply)
     else:
         future.set_exception(error)
-
-
-class FollowerProxy(BaseFollower):
-    """A follower before another one: everything goes through to it but what a subclass changes.
-
-    Attributes:
-        inner: the follower behind.
-    """
-
-    def __init__(self, inner: BaseFollower) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.vocabulary = inner.vocabulary
-
-    def submit(self, request: Request, deliver: Deliver) -> Waiting:
-        """Answer one request (see :meth:`BaseFollower.submit`)."""
-        return self.inner.submit(request, deliver)
-
-    def prompt(self, user: str, hint: str = "") -> Tokens:
-        """Token ids of a user message."""
-        return self.inner.prompt(user, hint)
-
-    @property
-    def max_context(self) -> int | None:
-        """Tokens that a context may have, or None for no limit."""
-        return self.inner.max_context
-
-    @property
-    def forwards(self) -> int:
-        """Forward passes made so far."""
-        return self.inner.forwards
-
-    @property
-    def computing(self) -> bool:
-        """Whether it computes at this moment."""
-        return self.inner.computing
-
-    def answers_at_once(self, request: Request) -> bool:
-        """Whether a request can be answered without a forward pass."""
-        return self.inner.answers_at_once(request)
-
-    def forget(self) -> None:
-        """Drop all that was computed."""
-        self.inner.forget()
-
-    def conversation(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
-        """Token ids of a conversation."""
-        return self.inner.conversation(messages)
-
-    def __getattr__(self, name: str) -> Any:
-        # What a follower has beside the contract, such as the backend of ours.
-        return getattr(self.__dict__.get("inner"), name)
-
-
-class TaskWaiting(Waiting):
-    """A request that a task of its own answers."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, request: Request, deliver: Deliver, answer: Any) -> None:
-        """Begin the task.
-
-        Args:
-            request: the request.
-            deliver: takes the answer.
-            answer: coroutine function of the request.
-        """
-        super().__init__(request, deliver)
-        self._task = self.loop.create_task(self._run(answer))
-
-    async def _run(self, answer: Any) -> None:
-        try:
-            reply = await answer(self.request)
-        except Exception as error:  # third-party code: it fails its caller alone
-            self.give(None, error)
-        else:
-            self.give(reply)
-
-    def drop(self) -> None:
-        """Forget the request, and end its task."""
-        if not self.over:
-            self.over = True
-            self._task.cancel()
-
-
-class AskedFollower(BaseFollower):
-    """An object that keeps to the protocol ``Follower``, as the host runs it.
-
-    It has ``name``, ``vocabulary``, ``prompt`` and a coroutine ``ask``. What else of
-    :class:`BaseFollower` it happens to have counts, too.
-
-    Attributes:
-        given: the object.
-    """
-
-    def __init__(self, given: Any) -> None:
-        self.given = given
-        self.name = getattr(given, "name", type(given).__name__)
-        self.vocabulary = given.vocabulary
-
-    def submit(self, request: Request, deliver: Deliver) -> Waiting:
-        """Answer one request in a task of its own."""
-        return TaskWaiting(request, deliver, self.given.ask)
-
-    def prompt(self, user: str, hint: str = "") -> Tokens:
-        """Token ids of a user message."""
-        ids: Tokens = self.given.prompt(user, hint)
-        return ids
-
-    @property
-    def max_context(self) -> int | None:
-        """Tokens that a context may have, or None where the object does not say."""
-        return getattr(self.given, "max_context", None)
-
-    @property
-    def forwards(self) -> int:
-        """Forward passes, where the object counts them."""
-        return int(getattr(self.given, "forwards", 0))
-
-    @property
-    def computing(self) -> bool:
-        """Whether it computes at this moment, where the object says so."""
-        return bool(getattr(self.given, "computing", False))
-
-    def forget(self) -> None:
-        """Drop all that was computed, where the object can."""
-        forget = getattr(self.given, "forget", None)
-        if forget is not None:
-            forget()
-
-    def conversation(self, messages: Sequence[Mapping[str, str]]) -> Tokens:
-        """Token ids of a conversation, where the object has a chat template."""
-        template = getattr(self.given, "conversation", None)
-        if template is None:
-            return super().conversation(messages)
-        ids: Tokens = template(messages)
-        return ids
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__.get("given"), name)

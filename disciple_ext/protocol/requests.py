@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from .prefix import Prefix
 from .vocabulary import TokenMask, Vocabulary, intersect
@@ -24,7 +21,6 @@ __all__ = [
     "Call",
     "Draw",
     "Drawn",
-    "Follower",
     "LogProbs",
     "Mass",
     "NextBytes",
@@ -351,52 +347,3 @@ class Call(Request):
 
 
 Reply = Any  # the overloads of Follower.ask say which reply belongs to which request
-
-
-class Follower(Protocol):
-    """A language model as programs and samplers see it.
-
-    Attributes:
-        name: such as ``"embedded"`` or ``"hf:gpt2"``.
-        vocabulary: its tokens.
-    """
-
-    name: str
-    vocabulary: Vocabulary
-
-    @property
-    def max_context(self) -> int | None:
-        """Tokens that a context may have, prompt included, or None for no limit."""
-        ...
-
-    @overload
-    async def ask(self, request: Draw) -> Drawn: ...
-    @overload
-    async def ask(self, request: Branch) -> Branched: ...
-    @overload
-    async def ask(self, request: Mass) -> float: ...
-    @overload
-    async def ask(self, request: Score) -> tuple[float, ...]: ...
-    @overload
-    async def ask(self, request: NextBytes) -> NDArray[np.float64]: ...
-    @overload
-    async def ask(self, request: LogProbs) -> NDArray[np.float32]: ...
-    @overload
-    async def ask(self, request: Call) -> Any: ...
-    async def ask(self, request: Request) -> Reply:
-        """Answer one request; requests that wait together are evaluated as one batch.
-
-        Raises:
-            FollowerError: the request names tokens or services that do not exist, or the model
-                failed on it.
-        """
-        ...
-
-    def prompt(self, user: str, hint: str = "") -> Tokens:
-        """Token ids of a user message in the model's chat format, ready for the answer's text.
-
-        Args:
-            user: the message.
-            hint: a note put last, directly before the text.
-        """
-        ...

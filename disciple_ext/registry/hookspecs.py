@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..model.masks.base import Mask
     from ..planner.base import PlannerLike
-    from ..protocol.requests import Follower
+    from ..protocol.follower import Follower
     from ..records.events import Event
     from ..samplers.base import Sampler
 

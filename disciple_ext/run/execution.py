@@ -14,8 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import DiscipleError, LimitExceeded, NoParticleAlive
-from ..protocol.follower import Deliver, FollowerProxy, Waiting
+from ..protocol.adapters import FollowerProxy
 from ..protocol.requests import Request
+from ..protocol.waiting import Deliver, Waiting
 from ..records.events import RunFinished, RunStarted
 from ..records.program import Program
 from ..records.result import Particle, Result, Usage

@@ -13,8 +13,7 @@ from typing import Any
 from ..errors import DiscipleError, ProgramRejected
 from ..model.base import BaseModel
 from ..model.context import FollowerContext
-from ..protocol.follower import BaseFollower
-from ..protocol.requests import Follower
+from ..protocol.follower import BaseFollower, Follower
 from ..protocol.stream import Stream
 from ..records.events import Observer
 from ..records.result import Particle

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import UsageError
-from ..protocol.requests import Follower
+from ..protocol.follower import Follower
 
 __all__ = ["Service", "service_of"]
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ServiceError, UsageError
-from ..protocol.follower import BaseFollower, Deliver, FollowerProxy, TaskWaiting, Waiting
+from ..protocol.adapters import FollowerProxy
+from ..protocol.follower import BaseFollower
 from ..protocol.requests import Call, Reply, Request
+from ..protocol.waiting import Deliver, TaskWaiting, Waiting
 from .base import Service, service_of
 
 __all__ = ["LONGEST", "Served", "ServiceQueue", "Services"]

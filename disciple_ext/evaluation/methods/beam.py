@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.follower import Follower
 from ...protocol.prefix import Prefix
-from ...protocol.requests import Follower, LogProbs, Tokens
+from ...protocol.requests import LogProbs, Tokens
 
 __all__ = ["Beam", "stochastic_beams"]
 

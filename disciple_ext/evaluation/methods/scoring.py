@@ -8,8 +8,9 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ...protocol.follower import Follower
 from ...protocol.prefix import Prefix
-from ...protocol.requests import Follower, Score
+from ...protocol.requests import Score
 from ...run import inprocess
 
 __all__ = ["ScoredToken", "on_follower", "score_texts"]

@@ -23,7 +23,7 @@ from typing import Any
 
 from ...errors import EvaluationError
 from ...loop.steer import arun_program
-from ...protocol.requests import Follower
+from ...protocol.follower import Follower
 from ...records.task import Limits, Task
 from ...registry.plugins import load_plugins
 from ..logs.log import Row, Sample, read_log, read_run

@@ -20,8 +20,9 @@ from llamppl import llms
 from numpy.typing import NDArray
 
 from ...model.distributions import renormalise
+from ...protocol.follower import Follower
 from ...protocol.prefix import Prefix
-from ...protocol.requests import Follower, LogProbs
+from ...protocol.requests import LogProbs
 from ...protocol.vocabulary import Vocabulary
 from .. import from_loaded
 from ..host import HostFollower

@@ -20,8 +20,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.follower import Follower
 from ...protocol.prefix import Prefix
-from ...protocol.requests import Follower, LogProbs
+from ...protocol.requests import LogProbs
 from ...protocol.vocabulary import Vocabulary
 from .spelling import END, Spelling, log_fsum
 

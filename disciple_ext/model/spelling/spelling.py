@@ -22,8 +22,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.follower import Follower
 from ...protocol.prefix import Prefix
-from ...protocol.requests import Follower, Mass, NextBytes
+from ...protocol.requests import Mass, NextBytes
 from ...protocol.trie import TrieNode
 from ...protocol.vocabulary import TokenMask, intersect
 from ..context import FollowerContext

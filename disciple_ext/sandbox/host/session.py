@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import FollowerError, LimitExceeded, SandboxError, ServiceError
-from ...protocol.follower import BaseFollower, Waiting
+from ...protocol.follower import BaseFollower
 from ...protocol.requests import Call, Request
 from ...protocol.rounds import Rounds
+from ...protocol.waiting import Waiting
 from ...records.events import Event
 from ...records.result import Particle
 from ...records.task import Limits

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FollowerError, ServiceError
-from ...protocol.follower import BaseFollower, Deliver, Waiting
+from ...protocol.follower import BaseFollower
 from ...protocol.requests import Call, LogProbs, Request, Tokens
 from ...protocol.vocabulary import Vocabulary
+from ...protocol.waiting import Deliver, Waiting
 from ..wire.batches import RequestWriter, read_answers
 from ..wire.calls import MAX_NEED
 from ..wire.frames import Kind, encode_json
