@@ -40,6 +40,17 @@ __all__ = ["prepare", "work"]
 _LATE = """_strptime encodings.ascii encodings.latin_1 encodings.utf_8 encodings.idna unicodedata
     linecache tokenize traceback numpy numpy.random numpy.linalg numpy.fft numpy.ma""".split()
 
+_OURS = [
+    "disciple_ext.model.masks.matching",
+    "disciple_ext.model.words",
+    "disciple_ext.protocol.vocabulary",
+    "disciple_ext.run.loader",
+    "disciple_ext.run.particles",
+    "disciple_ext.sandbox.worker.follower",
+    "disciple_ext.sandbox.worker.link",
+]
+"""What the functions below import where they need it."""
+
 _LAST_WORD = 0.1
 """Seconds before it is killed at which a worker says where its program is busy."""
 _LONGEST_PRINT = 100_000
@@ -76,13 +87,9 @@ def prepare(order: dict[str, Any]) -> _State:
         importlib.import_module(name)
     # What the functions below import is imported here first: they run as a user who may not be
     # able to read the package.
-    from ..model import words  # noqa: F401
+    for name in _OURS:
+        importlib.import_module(name)
     from ..registry.plugins import load_plugins
-    from . import (
-        job,  # noqa: F401
-        loader,  # noqa: F401
-        particles,  # noqa: F401
-    )
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", RuntimeWarning)

@@ -28,6 +28,8 @@ are numbered from 1 in the order in which they are sent."""
 _COUNT = struct.Struct("<I")
 """Head of an ``ANSWER``: how many records follow."""
 
+_NEXT_BYTES, _LOG_PROBS = int(Op.NEXT_BYTES), int(Op.LOG_PROBS)
+
 _MAX_PREFIXES = 1_000_000
 _MAX_MASKS = 2**17
 _MAX_MASK_BYTES = 2**28
@@ -59,7 +61,7 @@ class RequestWriter:
         """
         codec = codec_of(request)
         fields = codec.pack(request, self)
-        self._records.append(ASK.pack(codec.op, slot, ticket, *fields))
+        self._records.append(ASK.pack(codec.number, slot, ticket, *fields))
 
     def frames(self) -> bytes:
         """The frames of the batch; the next one begins."""
@@ -180,17 +182,18 @@ class RequestReader:
                 raise Malformed("an unknown request")
             try:
                 first, second, third = prefixes[a], prefixes[b], masks[pending]
-                # Bytes that have begun are named by a token and their number.
-                spelt = op == Op.NEXT_BYTES
-                one = self._beginning(m, given) if spelt else masks[m]
-                two = None if spelt else masks[given]
+                one: Any
+                if op == _NEXT_BYTES:  # bytes that have begun are named by a token and their number
+                    one, two = self._beginning(m, given), None
+                else:
+                    one, two = masks[m], masks[given]
             except (IndexError, KeyError):
                 message = "a request names a context or a mask that was never sent"
                 raise Malformed(message) from None
             if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
                 raise Malformed("a request with a uniform or a temperature that is out of range")
             request = codec.read(first, second, one, two, third, u, temperature)
-            yield ticket, slot if op == Op.LOG_PROBS else -1, request
+            yield ticket, slot if op == _LOG_PROBS else -1, request
 
     def _beginning(self, token: int, length: int) -> bytes:
         """The first bytes of a token."""

@@ -75,6 +75,9 @@ class Status(IntEnum):
     FAILED = 2
 
 
+# As plain integers, for each request and answer: an enumeration's member costs a look-up each time.
+_ANSWERED, _FLOATS, _FAILED = map(int, Status)
+
 Fields = tuple[int, int, int, int, int, float, float]
 """A request's record past its ticket: two prefixes, three masks, the uniform, the temperature."""
 
@@ -101,11 +104,13 @@ class Codec:
     ``pack`` and ``reply`` (or ``floats``) are the worker's, ``read`` and ``answer`` the host's.
 
     Attributes:
-        op: its number.
+        op: its kind.
+        number: the same as a plain integer.
         kind: its class.
     """
 
     op: ClassVar[Op]
+    number: ClassVar[int]
     kind: ClassVar[type[Request]]
 
     @staticmethod
@@ -128,7 +133,7 @@ class Codec:
     @staticmethod
     def answer(ticket: int, reply: Any) -> tuple[bytes, bytes]:
         """The record of an answer, and what follows the records: here the reply's floats."""
-        record = ANSWER.pack(ticket, Status.FLOATS, len(reply), 0.0, 0.0, 0.0)
+        record = ANSWER.pack(ticket, _FLOATS, len(reply), 0.0, 0.0, 0.0)
         return record, struct.pack(f"<{len(reply)}d", *reply)
 
     @staticmethod
@@ -160,8 +165,8 @@ class _Draw(Codec):
 
     @staticmethod
     def answer(ticket: int, reply: Drawn) -> tuple[bytes, bytes]:
-        drawn = reply.token, reply.log_q, reply.log_mass, reply.log_p
-        return ANSWER.pack(ticket, Status.ANSWERED, *drawn), b""
+        r = reply
+        return ANSWER.pack(ticket, _ANSWERED, r.token, r.log_q, r.log_mass, r.log_p), b""
 
     @staticmethod
     def reply(n: int, x: float, y: float, z: float) -> Drawn:
@@ -186,8 +191,7 @@ class _Branch(Codec):
 
     @staticmethod
     def answer(ticket: int, reply: Branched) -> tuple[bytes, bytes]:
-        branched = reply.value, reply.log_q, reply.log_p, 0.0
-        return ANSWER.pack(ticket, Status.ANSWERED, *branched), b""
+        return ANSWER.pack(ticket, _ANSWERED, reply.value, reply.log_q, reply.log_p, 0.0), b""
 
     @staticmethod
     def reply(n: int, x: float, y: float, z: float) -> Branched:
@@ -211,7 +215,7 @@ class _Mass(Codec):
 
     @staticmethod
     def answer(ticket: int, reply: float) -> tuple[bytes, bytes]:
-        return ANSWER.pack(ticket, Status.ANSWERED, 0, reply, 0.0, 0.0), b""
+        return ANSWER.pack(ticket, _ANSWERED, 0, reply, 0.0, 0.0), b""
 
     @staticmethod
     def reply(n: int, x: float, y: float, z: float) -> float:
@@ -298,7 +302,9 @@ def _mask(mask: TokenMask | None) -> TokenMask:
 
 
 _ALL: tuple[type[Codec], ...] = (_Draw, _Branch, _Mass, _Score, _NextBytes, _LogProbs)
-CODECS: dict[int, type[Codec]] = {codec.op: codec for codec in _ALL}
+for _codec in _ALL:
+    _codec.number = int(_codec.op)
+CODECS: dict[int, type[Codec]] = {codec.number: codec for codec in _ALL}
 """By number, for the host."""
 _OF: dict[type, type[Codec]] = {codec.kind: codec for codec in _ALL}
 
@@ -317,10 +323,10 @@ def codec_of(request: Request) -> type[Codec]:
 
 def pack_vector(ticket: int) -> bytes:
     """The record of an answer whose distribution lies in shared memory."""
-    return ANSWER.pack(ticket, Status.ANSWERED, 0, 0.0, 0.0, 0.0)
+    return ANSWER.pack(ticket, _ANSWERED, 0, 0.0, 0.0, 0.0)
 
 
 def pack_failure(ticket: int, message: str) -> tuple[bytes, bytes]:
     """The record of a request that failed, and the message that follows the records."""
     said = message[:1000].encode(errors="backslashreplace")
-    return ANSWER.pack(ticket, Status.FAILED, len(said), 0.0, 0.0, 0.0), said
+    return ANSWER.pack(ticket, _FAILED, len(said), 0.0, 0.0, 0.0), said

@@ -31,6 +31,7 @@ from .link import Link
 
 __all__ = ["RemoteFollower"]
 
+_ANSWERED, _FLOATS = int(Status.ANSWERED), int(Status.FLOATS)
 _IDLE_PASSES = 64
 """Passes of a busy loop after which waiting requests are sent all the same."""
 
@@ -202,15 +203,16 @@ class RemoteFollower(BaseFollower):
                 self._give(reply["ticket"], reply["value"])
             return
         assert kind == Kind.ANSWER, kind
+        self._answered = True
         records, rest = read_answers(payload)
         for ticket, status, n, x, y, z in records:
-            if status == Status.ANSWERED:
+            if status == _ANSWERED:
+                waiting = self._waiting.pop(ticket)
                 if ticket in self._slot_of:
-                    self._give(ticket, self._vector(self._slot_of.pop(ticket)))
+                    waiting.give(self._vector(self._slot_of.pop(ticket)))
                 else:
-                    codec = codec_of(self._waiting[ticket].request)
-                    self._give(ticket, codec.reply(n, x, y, z))
-            elif status == Status.FLOATS:
+                    waiting.give(codec_of(waiting.request).reply(n, x, y, z))
+            elif status == _FLOATS:
                 if ticket in self._slot_of:  # there is no shared memory
                     self._free(self._slot_of.pop(ticket))
                 codec = codec_of(self._waiting[ticket].request)
