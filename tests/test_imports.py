@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,6 +106,8 @@ def test_the_architecture_shows_these_rooms() -> None:
     assert script.PICTURE.read_text(encoding="utf-8") == script.picture()
     page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
     assert not [room for room in FLOOR if room != "__main__" and f"`{room}" not in page]
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page)) - {"tests/test_imports.py"}
+    assert named and not [name for name in named if not (ROOT / name).is_file()]
 
 
 def test_the_root_has_no_other_modules() -> None:

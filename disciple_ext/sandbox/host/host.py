@@ -72,7 +72,7 @@ async def run(
     """Run a job in a worker of its own.
 
     Args:
-        job: the run as data (``execution.Job``).
+        job: the run as data (:class:`disciple_ext.run.job.Job`, which the sandbox does not import).
         sampler: the sampler as data.
         follower: what answers the worker's requests.
         plugins: names of the plugins that the worker needs.
