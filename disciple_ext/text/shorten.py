@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["one_line", "shortened", "without_middle"]
+__all__ = ["clipped", "one_line", "shortened", "without_middle"]
 
 
 def shortened(text: str, longest: int) -> str:
     """The text's beginning, and how long it is, where it is longer."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
+
+
+def clipped(text: str, longest: int = 40) -> str:
+    """The text's beginning, and dots where it is longer: ``longest`` characters in all."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def one_line(text: str, longest: int = 200) -> str:

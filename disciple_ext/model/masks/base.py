@@ -19,7 +19,7 @@ import numpy as np
 from ...protocol.prefix import Prefix
 from ...protocol.vocabulary import TokenMask, Vocabulary, intersect
 
-__all__ = ["HasMasks", "Mask", "MaskStack", "last_word", "shorten"]
+__all__ = ["HasMasks", "Mask", "MaskStack", "last_word"]
 
 
 class MaskStack:
@@ -161,8 +161,3 @@ def last_word(text: bytearray | bytes) -> str:
     while run < len(tail) and tail[-1 - run].isalpha():
         run += 1
     return tail[len(tail) - run :]
-
-
-def shorten(text: str, limit: int = 40) -> str:
-    """``text`` cut to ``limit`` characters for a message."""
-    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...protocol.utf8 import bytes_of
 from ...protocol.vocabulary import TokenMask, Vocabulary, unfinished
-from .base import HasMasks, Mask, last_word, shorten
+from ...text.shorten import clipped
+from .base import HasMasks, Mask, last_word
 
 __all__ = [
     "ALL_MASKS",
@@ -81,14 +82,14 @@ class CharsMask(Mask):
 
     def allowed(self, vocabulary: Vocabulary) -> TokenMask:
         chars = self.chars
-        name = f"only characters of {shorten(''.join(sorted(chars)))}"
+        name = f"only characters of {clipped(''.join(sorted(chars)))}"
         return vocabulary.where(("chars", chars), name, lambda text: chars.issuperset(text))
 
     def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return bytes_of(self.chars, begun)
 
     def __repr__(self) -> str:
-        return f"CharsMask({shorten(''.join(sorted(self.chars)))})"
+        return f"CharsMask({clipped(''.join(sorted(self.chars)))})"
 
 
 class AvoidCharsMask(Mask):
@@ -100,7 +101,7 @@ class AvoidCharsMask(Mask):
 
     def allowed(self, vocabulary: Vocabulary) -> TokenMask:
         chars = self.chars
-        name = f"no character of {shorten(''.join(sorted(chars)))}"
+        name = f"no character of {clipped(''.join(sorted(chars)))}"
         return vocabulary.where(("avoid", chars), name, lambda text: chars.isdisjoint(text))
 
     def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -108,7 +109,7 @@ class AvoidCharsMask(Mask):
         return np.asarray(~bytes_of(last, begun))
 
     def __repr__(self) -> str:
-        return f"AvoidCharsMask({shorten(''.join(sorted(self.chars)))})"
+        return f"AvoidCharsMask({clipped(''.join(sorted(self.chars)))})"
 
 
 class WordLengthMask(Mask):
@@ -181,7 +182,7 @@ class ChoiceMask(Mask):
                 [bool(t) and any(c.startswith(t) for c in left) for t in vocabulary.tokens]
             )
 
-        shown = shorten(" | ".join(c.decode() for c in left), 60)
+        shown = clipped(" | ".join(c.decode() for c in left), 60)
         return vocabulary.mask(("choice", left), f"one of {shown}", build)
 
     def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
@@ -200,7 +201,7 @@ class ChoiceMask(Mask):
         return b"" in self.left
 
     def __repr__(self) -> str:
-        return f"ChoiceMask({shorten(str([c.decode() for c in self.choices]), 60)})"
+        return f"ChoiceMask({clipped(str([c.decode() for c in self.choices]), 60)})"
 
 
 # Token masks that masks and units share -----------------------------------------------------
@@ -227,7 +228,7 @@ def avoid_words(vocabulary: Vocabulary, begun: str, words: frozenset[str]) -> To
             array[vocabulary.by_lower.get(text, [])] = False
         return array
 
-    return vocabulary.mask(key, f"none of {shorten(', '.join(sorted(words)))}", build)
+    return vocabulary.mask(key, f"none of {clipped(', '.join(sorted(words)))}", build)
 
 
 _BEFORE_WORDS: tuple[str, ...] = (" ", "\n", "(", '"', "-")

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...protocol.vocabulary import TokenMask, Vocabulary, intersect
-from .base import HasMasks, Mask, last_word, shorten
+from ...text.shorten import clipped
+from .base import HasMasks, Mask, last_word
 from .counting import Counted, Counting, terminal
 from .matching import Grammars, Position, TooHard, grammars
 from .refusals import GRAMMAR_REFUSED, first_line, json_advice
@@ -121,7 +122,7 @@ class RegexMask(FormalMask):
         return home.start(terminal(regex.source))
 
     def __repr__(self) -> str:
-        return f"RegexMask({shorten(self.pattern, 60)!r})"
+        return f"RegexMask({clipped(self.pattern, 60)!r})"
 
 
 class GrammarMask(FormalMask):
@@ -145,7 +146,7 @@ class GrammarMask(FormalMask):
             ) from None
 
     def __repr__(self) -> str:
-        return f"GrammarMask({shorten(' '.join(self.grammar.split()), 60)!r})"
+        return f"GrammarMask({clipped(' '.join(self.grammar.split()), 60)!r})"
 
 
 class JsonMask(FormalMask):
@@ -180,7 +181,7 @@ class JsonMask(FormalMask):
             raise self._refusal(*json_advice(str(error))) from None
 
     def __repr__(self) -> str:
-        return f"JsonMask({shorten(str(self.schema), 60)})"
+        return f"JsonMask({clipped(str(self.schema), 60)})"
 
 
 class WordsMask(FormalMask):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .base import shorten
+from ...text.shorten import clipped
 
 __all__ = ["GRAMMAR_REFUSED", "first_line", "json_advice"]
 
@@ -51,4 +51,4 @@ def first_line(message: str) -> str:
     """What a message of the library says first, shortened."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     told = next((line for line in lines if line.startswith("error:")), lines[0] if lines else "")
-    return shorten(told.removeprefix("error:").strip(), 160)
+    return clipped(told.removeprefix("error:").strip(), 160)
