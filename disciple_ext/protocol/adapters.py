@@ -61,6 +61,7 @@ class FollowerProxy(BaseFollower):
 
     def __getattr__(self, name: str) -> Any:
         # What a follower has beside the contract, such as the backend of ours.
+        # By `__dict__`: where `inner` is not set yet, `self.inner` would call this without end.
         return getattr(self.__dict__.get("inner"), name)
 
 
@@ -118,4 +119,5 @@ class AskedFollower(BaseFollower):
         return ids
 
     def __getattr__(self, name: str) -> Any:
+        # By `__dict__`, as in `FollowerProxy`.
         return getattr(self.__dict__.get("given"), name)

@@ -139,6 +139,7 @@ class BaseFollower(ABC):
         try:
             return await future
         finally:
+            # Where the asker was cancelled nobody takes the answer; after one, this does nothing.
             waiting.drop()
 
     @property

@@ -49,12 +49,14 @@ class Prefix:
             TypeError: ``token`` is not an integer.
             ValueError: ``token`` is negative.
         """
+        # numpy's integers become plain, and floats are refused: 3.0 would find the node of 3.
         token = index(token)
         if self._children is None:
             self._children = {}
         known = self._children.get(token)
         child = known() if known is not None else None
         if child is None:
+            # Only here: a node that is known has passed the test.
             if token < 0:
                 raise ValueError(f"a token id cannot be {token}")
             child = Prefix(self, token)

@@ -40,6 +40,7 @@ class Request:
     Those that answer need no more than these properties, whatever the kind of the request.
     """
 
+    # Or each request would have a `__dict__` beside its own slots.
     __slots__ = ()
 
     @property
@@ -83,6 +84,7 @@ class Request:
             fault = _fault_of(context, vocabulary.size, max_context)
             if fault is not None:
                 return fault
+        # Not `<= 0`, which NaN would pass.
         if not self.temperature > 0:
             return f"the temperature must be above 0, not {self.temperature}"
         for mask in self.masks:
@@ -92,8 +94,10 @@ class Request:
 
 
 def _fault_of(context: Prefix, size: int, longest: int | None) -> str | None:
+    # A program may put anything here: its request has to fail alone, not the whole batch.
     if not isinstance(context, Prefix):
         return f"a context must be a Prefix, not {type(context).__name__}"
+    # On CUDA an id out of range is a device-side assert: the process could compute no more.
     if context.length == 0 or context.highest >= size:
         return f"a context must be token ids from 0 to {size - 1}, and at least one"
     if longest is not None and context.length > longest:
@@ -195,6 +199,7 @@ class Branch(Request):
         """All that is not ruled out, and of it what is inside and outside the mask."""
         mask, given = self.mask, self.given
         if given is None:
+            # `~mask` is summed by itself: 1 - mass(mask) loses its digits where that is near 1.
             return (None, mask, ~mask)
         return (given, intersect(mask, given), intersect(~mask, given))
 
@@ -270,6 +275,7 @@ class Score(Request):
 
     def fault(self, vocabulary: Vocabulary, max_context: int | None) -> str | None:
         """Why it cannot be answered (see :meth:`Request.fault`)."""
+        # First, because the contexts are made of these tokens.
         if not isinstance(self.tokens, tuple) or not self.tokens:
             return "the tokens to score must be a tuple of token ids, and at least one"
         return Request.fault(self, vocabulary, max_context)

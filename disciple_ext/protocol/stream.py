@@ -36,6 +36,7 @@ class Stream(random.Random):
 
     def random(self) -> float:
         """The next uniform in [0, 1), with 53 bits."""
+        # No more than 53 bits: with all 64 the float could round up to 1.
         return (self._next() >> 11) * 2.0**-53
 
     def choose(self, shares: Sequence[float]) -> int:
@@ -52,6 +53,7 @@ class Stream(random.Random):
 
     def getrandbits(self, k: int) -> int:
         """The next ``k`` random bits."""
+        # Random's other methods (randrange, shuffle, gauss) draw by this and by `random` alone.
         value = 0
         for shift in range(0, k, 64):
             value |= self._next() << shift
@@ -66,6 +68,7 @@ class Stream(random.Random):
 
     def child(self) -> Stream:
         """A stream of its own for the next clone; each call gives another one."""
+        # The draws have a count of their own: making a clone does not change what comes next here.
         self._children += 1
         stream = Stream.__new__(Stream)
         label = (
@@ -85,4 +88,5 @@ class Stream(random.Random):
         """Do nothing: the key is the seed, and a program may not choose it."""
 
     def __reduce__(self) -> Any:
+        # A copy would draw the same numbers again; a clone gets its own from `child`.
         raise TypeError("a particle's stream cannot be pickled")

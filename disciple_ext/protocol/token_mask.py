@@ -133,10 +133,12 @@ class TokenMask(AbstractSet[int]):
 
 
 def _few(count: int, size: int) -> bool:
+    # An id takes eight bytes, a boolean one: the list is kept where it is the smaller.
     return 8 * count <= size
 
 
 def _read_only(array: BoolArray) -> BoolArray:
+    # All particles share a mask: none of them may write into it.
     array.setflags(write=False)
     return array
 
@@ -156,11 +158,13 @@ class MaskMemo(Generic[K]):
 
     def get(self, key: K, build: Callable[[], TokenMask]) -> TokenMask:
         """The mask of ``key``, built on first use."""
+        # Taken out and put back at the end: what was used longest ago stands first.
         found = self._known.pop(key, None)
         if found is None:
             found = build()
             self._left -= found.nbytes
         self._known[key] = found
+        # The mask that was asked for stays, even where it alone is over the bound.
         while len(self._known) > (self._most if self._left >= 0 else 1):
             self._left += self._known.popitem(last=False)[1].nbytes
         return found
@@ -187,6 +191,7 @@ def _both(a: TokenMask, b: TokenMask) -> TokenMask:
     else:
         both = TokenMask(a.array & b.array, name)
     count = len(both)
+    # A mask that is there already, where it is the same: caches tell masks apart by identity.
     return a if count == len(a) else b if count == len(b) else both
 
 

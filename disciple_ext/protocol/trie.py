@@ -51,6 +51,7 @@ class ByteTrie:
         self._ids = sorted((i for i, t in enumerate(tokens) if t), key=tokens.__getitem__)
         self._sorted = [tokens[i] for i in self._ids]
         self.longest = max(map(len, self._sorted), default=0)
+        # Not a decorator: its one cache would serve all tries, and keep each of them alive.
         self.node = lru_cache(maxsize=_NODES)(self._node)
         """The node of the bytes begun, remembered."""
 
@@ -68,6 +69,7 @@ class ByteTrie:
                 starts.append(place - low)
                 following.append(token[depth])
                 tokens.append(self._ids[place] if ends else -1)
+                # A token that ends closes the segment: longer ones after it begin another.
                 last = -1 if ends else token[depth]
         return TrieNode(
             np.array(self._ids[low:high], np.int64),
@@ -79,5 +81,6 @@ class ByteTrie:
 
 def _successor(prefix: bytes) -> bytes | None:
     """The first bytes after everything that begins with ``prefix``; None where there are none."""
+    # No byte comes after 0xFF, so the one before it has to grow.
     cut = prefix.rstrip(b"\xff")
     return cut[:-1] + bytes([cut[-1] + 1]) if cut else None

@@ -17,8 +17,11 @@ def valid_bytes(begun: bytes) -> BoolArray:
     """The bytes that go on with a text whose last, unfinished code point is ``begun``."""
     array = np.zeros(256, np.bool_)
     if not begun:
+        # C0 and C1 begin overlong forms only, F5 and above nothing (RFC 3629).
         array[:0x80] = array[0xC2:0xF5] = True
         return array
+    # The second byte has narrower bounds after some: E0 and F0 would be overlong, ED a surrogate,
+    # F4 beyond U+10FFFF.
     low = {0xE0: 0xA0, 0xF0: 0x90}.get(begun[0], 0x80) if len(begun) == 1 else 0x80
     high = {0xED: 0x9F, 0xF4: 0x8F}.get(begun[0], 0xBF) if len(begun) == 1 else 0xBF
     array[low : high + 1] = True

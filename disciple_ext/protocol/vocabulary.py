@@ -68,6 +68,7 @@ class Vocabulary:
 
     def to_dict(self) -> dict[str, Any]:
         """The vocabulary as JSON-safe data, without its way to encode."""
+        # One blob with places in it: tokens need not be valid UTF-8, so JSON could not hold them.
         known = self.tokens[: self._n_tokenizer]
         return {
             "blob": base64.b64encode(b"".join(known)).decode(),
@@ -140,6 +141,7 @@ class Vocabulary:
     @cached_property
     def exists(self) -> TokenMask | None:
         """Ids the tokenizer knows, or None where these are all: extra logits are never drawn."""
+        # LLaMPPL leaves the extra ids in: some of its masked draws were ids of no token.
         if self._n_tokenizer == self.size:
             return None
         return TokenMask(np.arange(self.size) < self._n_tokenizer, "known tokens")
@@ -171,7 +173,9 @@ class Vocabulary:
                 its end is left.
             begun: bytes of an unfinished code point at the end of the text.
         """
+        # Beyond the longest token all budgets allow the same: one mask serves them.
         budget = max(0, min(budget, int(self._code_points.max(initial=0))))
+        # A mask of its own: its Python loop over the tokens does not depend on the budget.
         joins = self.mask(("joins", begun), "valid UTF-8", lambda: self._joining(begun))
         return self.mask(
             ("max_chars", budget, begun),
@@ -180,6 +184,7 @@ class Vocabulary:
         )
 
     def _joining(self, begun: bytes) -> BoolArray:
+        # A special token has no bytes, and would fit every budget (as in LLaMPPL's masks).
         return np.fromiter((bool(t) and _valid(begun + t) for t in self.tokens), np.bool_)
 
     @cached_property
