@@ -96,6 +96,7 @@ STARTERS = frozenset(
 PLAIN_ENGLISH = PunktParameters(
     abbreviations=ABBREVIATIONS,
     starters=STARTERS,
+    # As if seen in lower case: only then a capital says that a sentence begins.
     contexts=dict.fromkeys(STARTERS, _MIDDLE_LOWER),
 )
 """Our own parameters: enough for plain prose without rare abbreviations."""
@@ -172,6 +173,7 @@ def _breaks(context: str, parameters: PunktParameters) -> bool:
     ]
     for token, after in zip(found, found[1:], strict=False):
         _revise(token, after, parameters)
+    # As in NLTK, a break counts only where a token follows it.
     return any(token.breaks for token in found[:-1])
 
 
