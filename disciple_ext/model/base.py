@@ -50,6 +50,7 @@ class BaseModel(
     check: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self, context: FollowerContext, max_tokens: int | None = None) -> None:
+        # LLaMPPL's docstring shows `super().__init__(self)`, and planners copy it.
         if not isinstance(context, FollowerContext):
             raise TypeError(
                 "BaseModel.__init__ needs the context that the program was given: "
@@ -90,6 +91,7 @@ class BaseModel(
 
     async def new_context(self, prompt: str, temp: float = 1.0) -> FollowerContext:
         """A further context under ``prompt``: a judge, a second voice. It has no correction."""
+        # A stream of its own: what is drawn there leaves this particle's draws as they were.
         return FollowerContext(self.context.follower, prompt, temp=temp, random=self.random.child())
 
     # Hints, conditions, weights --------------------------------------------------------------
@@ -101,10 +103,12 @@ class BaseModel(
         it goes on under the prompt without hints. What is pending stays pending.
         """
         if self.prior is None:
+            # Until the first hint one context was both; from here on they have two prompts.
             self.prior = copy.copy(self.context)
         if not isinstance(text, str):
             raise TypeError(f"hint() takes a string, not {type(text).__name__}; write str(...)")
         if self.spelled is not None:
+            # Characters without tokens were spelled after the old prompt.
             await self._settle()
         self.hint_text = text
         follower = self.context.follower
@@ -152,6 +156,7 @@ class BaseModel(
     def twist(self, amt: float) -> None:
         """Multiply the weight by ``exp(amt)`` until the next step (LLaMPPL's ``twist``)."""
         amt = float(amt)
+        # An infinite twist cannot be taken back: inf - inf is NaN, as it comes out in LLaMPPL.
         if not math.isfinite(amt):
             raise ValueError(f"twist() takes a finite log factor, not {amt}")
         self.twist_amount += amt
@@ -165,6 +170,7 @@ class BaseModel(
 
 
 def _need_no_coroutine(verb: str, value: object) -> None:
+    # A coroutine is true, so a `condition` on one would always hold.
     if inspect.iscoroutine(value):
         value.close()
         raise TypeError(f"{verb}() got a coroutine; write 'await' before the call in it")

@@ -81,7 +81,9 @@ class BytewiseText(Particle):
         only = np.zeros(END + 1, np.bool_)
         only[byte] = True
         both = [s for s in (spelled.proposal, spelled.prior) if s is not None]
+        # Together, so that prior and proposal share their forward passes.
         found = await asyncio.gather(*(s.following(only) for s in both))
+        # The last is what is scored: the prior, or the proposal where there is none.
         log_text = float(found[-1][1][byte])
         if log_text == -math.inf:
             self._die("impossible_mask", f"the model gives {chr(byte)!r} no probability here")
@@ -144,6 +146,7 @@ class BytewiseText(Particle):
         spelled = self.spelled
         found = spelled.scored.whole(None) if spelled is not None else []
         if spelled is not None and found:
+            # The likeliest will do: the text is at its end, and no draw depends on its tokens.
             best = max(found, key=lambda pair: pair[1])[0]
             self._put_tokens(best.after(spelled.scored.begin))
 
@@ -175,6 +178,7 @@ class BytewiseText(Particle):
             self._die("impossible_mask", "no token of the model ends where the characters do")
         self._charge("observe", log_mass - spelled.charged)
         shares = [math.exp(log - log_mass) for _, log in found]
+        # Drawn, not the likeliest: the weight holds the sum of all, and more is drawn after it.
         chosen, log = found[self.random.choose(shares)]
         tokens = chosen.after(scored.begin)
         self.spelled = replace(spelled, lost=scored.lost(log_mass))

@@ -234,6 +234,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
                 "'await self.wants(\".!?\")' or a PunctuationMask"
             ) from error
         array[ids[(ids >= 0) & (ids < len(array))]] = True
+        # Found by a digest: with the bytes themselves each key would be as long as the vocabulary.
         return vocabulary.mask(
             ("ids", hashlib.blake2b(array.data).digest()), "tokens", lambda: array
         )

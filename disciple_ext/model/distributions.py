@@ -61,6 +61,7 @@ class Token(str, LLaMPPLToken):  # type: ignore[misc]
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    # `__eq__` alone would take it away: LLaMPPL's tokens cannot be looked up in a mask.
     __hash__ = str.__hash__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Token:
@@ -141,6 +142,7 @@ class MaskDist(Distribution):  # type: ignore[misc]
     async def sample(self) -> tuple[bool, float]:
         """Draw the outcome; its log-probability is given what was pending."""
         ctx = self.ctx
+        # A context by itself has no masks in force: `given` and `pending` are the same.
         request = Branch(
             ctx.prefix, None, self.mask, ctx.drawable, ctx.drawable, ctx.random.random(), ctx.temp
         )

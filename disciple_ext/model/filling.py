@@ -50,6 +50,7 @@ class FillMethods(TokenMethods):
             if mask.complete:
                 more = self._allowed(support)
                 assert more is not None
+                # Given the other masks only: under this one, too, the answer would always be yes.
                 others = self.masks.current(self.context.drawable, without=mask)
                 if not more or not await self._branch(more, others):
                     break

@@ -50,9 +50,11 @@ class ServiceMethods(Particle):
             TypeError: the service gives no weight.
             ServiceError: the service failed.
         """
+        # The service is told tokens, so that characters without one need theirs first.
         await self._settle()
         log_weight = await self._log_weight(name, about)
         if twist:
+            # A twist of minus infinity could not be taken back.
             if log_weight == -math.inf:
                 self._die_of_weight(name)
             self.twist(log_weight)
@@ -76,6 +78,7 @@ class ServiceMethods(Particle):
         self._room_for(1)
         ctx, prior = self.context, self.prior
         payload = {
+            # The service draws by this number, so that the run's seed decides its draws, too.
             "draw": self.random.getrandbits(60),
             "prompt": list(ctx.prompt),
             "prior": None if prior is None else list(prior.prompt),
@@ -149,6 +152,7 @@ class ServiceMethods(Particle):
             "about": about,
         }
         reply = await self.ask(name, payload)
+        # A bool is an int, and a yes or no is no log weight.
         if isinstance(reply, bool) or not isinstance(reply, int | float):
             raise TypeError(
                 f"the service {name!r} gives no log weight of a text, but {reply!r:.80}; ask it by "

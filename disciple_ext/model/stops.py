@@ -17,6 +17,7 @@ PROGRAM_FILE = "<program>"
 """File name under which programs are compiled; their lines are found by it."""
 
 
+# No Exception: a program's own `except Exception` must not keep a dead particle going.
 class Stop(BaseException):
     """Unwinds ``step`` when a particle has ended; BaseModel catches it."""
 

@@ -62,6 +62,7 @@ class TokenMethods(BytewiseText):
                 self._die_of_mask(None, "the end of the text")
             await self._observe_mask(self.context.follower.vocabulary.eos_mask, "end")
             self.finish_reason = "ended"
+        # After `finish_reason` is set, so that the services hear that the text is whole.
         await self._charge_whole()
         self.finish()
 

@@ -46,6 +46,7 @@ class VerbMethods(TokenMethods):
         _need_distribution("observe", dist)
         if getattr(dist, "ctx", None) is not self.context:
             value = await super().observe(dist, x)
+            # LLaMPPL lets it step on with weight zero; where all are so, its run never ends.
             if self.weight == -math.inf:
                 self._die("condition_false", f"{x!r} was observed and has probability zero")
             return value

@@ -70,6 +70,7 @@ class WordMethods(TokenMethods):
             The bare word.
         """
         vocabulary = self.context.follower.vocabulary
+        # COLLIE counts each of SPLIT_WORDS as two: one of them would make the count wrong.
         banned = units.SPLIT_WORDS | {w.lower() for w in avoid}
         longest = min(max_chars or LONGEST_WORD, LONGEST_WORD)
         spaced = bool(self.text) and not self.text[-1].isspace()
@@ -90,6 +91,7 @@ class WordMethods(TokenMethods):
             possible = more if given is None else intersect(more, given)
             may_end = len(word) >= min_chars and word.lower() not in banned
             if may_end and not possible:
+                # Nothing is left to draw between, so that the word is over is observed.
                 await self._observe_mask(~letters(vocabulary))
                 return word
             over = ~letters(vocabulary)

@@ -156,6 +156,7 @@ class Mask:
 
 def last_word(text: bytearray | bytes) -> str:
     """The run of letters at the end of the text."""
+    # The end alone, for it is asked at each token; the cut may fall inside a code point.
     tail = bytes(text[-64:]).decode("utf-8", errors="ignore")
     run = 0
     while run < len(tail) and tail[-1 - run].isalpha():

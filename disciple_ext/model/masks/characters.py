@@ -105,6 +105,7 @@ class AvoidCharsMask(Mask):
         return vocabulary.where(("avoid", chars), name, lambda text: chars.isdisjoint(text))
 
     def allowed_bytes(self, begun: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        # Ruled out at its last byte: other characters may share the bytes before.
         last = frozenset(c for c in self.chars if len(c.encode()) == len(begun) + 1)
         return np.asarray(~bytes_of(last, begun))
 
@@ -137,6 +138,7 @@ class WordLengthMask(Mask):
         if begun or len(last_word(self._stack.text)) < self.max_chars:
             return None
         array = np.ones(256, np.bool_)
+        # A byte beyond ASCII may begin a letter, which cannot be known before its last one.
         array[[byte for byte in range(256) if byte >= 0x80 or chr(byte).isalpha()]] = False
         return array
 

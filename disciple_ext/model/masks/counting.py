@@ -87,6 +87,7 @@ class Counted:
 
     def _start(self, rests: frozenset[tuple[int, int, int | None]], cut: bool) -> State:
         texts = []
+        # In a fixed order, for states are kept by the grammar's text; None does not sort.
         for i, least, most in sorted(rests, key=str):
             text = _times(self.pieces[i].source, least, most)
             for after in self.pieces[i + 1 :]:
@@ -124,6 +125,7 @@ class Counting:
         text = vocabulary.texts[token]
         for char in text or "":
             ways = pattern.step(ways, char) if ways else ways
+        # A token that is cut inside a code point has no text: the library follows its bytes.
         if text is None or ways is None or len(ways) > _MOST_WAYS:
             return pattern.exact(self._ways).then(token)
         return Counting(pattern, ways) if ways else self._near.then(token)

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 
+# No Exception, for the same reason as `Stop`.
 class Unfinished(BaseException):
     """A mask's block is left before its text is complete; the particle ends there."""
 
@@ -81,6 +82,7 @@ class FormalMask(Mask):
 
     async def __aexit__(self, *exc: object) -> None:
         await super().__aexit__(*exc)
+        # Where the block is left by an exception, that one counts.
         if exc[:1] in ((), (None,)) and not self.whole and not self.complete:
             raise Unfinished(f"the block of {self!r} was left before its text was complete")
 
@@ -169,6 +171,7 @@ class JsonMask(FormalMask):
             schema = json.loads(schema) if isinstance(schema, str) else schema
             if not isinstance(schema, dict):
                 raise TypeError(f"it is a {type(schema).__name__}")
+            # The library's default would allow white space, line breaks too, between the parts.
             options = {"x-guidance": {"whitespace_flexible": self.whitespace}}
             text = json.dumps({**schema, **options}, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -198,6 +201,8 @@ class WordsMask(FormalMask):
         super().__init__(particle, whole)
 
     def _begin(self, home: Grammars) -> Position:
+        # `&` and `~` work in terminals only. Without the first part, `~` would go by bytes, and
+        # take what is no valid UTF-8.
         parts = ["/(?s:.*)/"]
         parts += [f"/{_contains(_literal(word), _CLEAR)}/" for word in self.require]
         if self.avoid:

@@ -141,6 +141,7 @@ class Grammars:
             matcher = llguidance.LLMatcher(
                 self._tokenizer, _EXACT + grammar, log_level=0, limits=self._limits
             )
+            # The library raises nothing: each error has to be asked for.
             if matcher.is_error():
                 raise TooHard(matcher.get_error())
             found = self.keep(State(self, *key, matcher))

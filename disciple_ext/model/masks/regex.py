@@ -102,12 +102,14 @@ def translate(pattern: str) -> Regex:
     if flags & re.LOCALE:
         raise Refused("the flag L", "leave it out")
     nodes = list(tree)
+    # The whole text is matched anyhow, so that anchors at the two ends say nothing.
     if nodes and nodes[0] in ((op.AT, op.AT_BEGINNING), (op.AT, op.AT_BEGINNING_STRING)):
         nodes = nodes[1:]
     if nodes and nodes[-1] in ((op.AT, op.AT_END), (op.AT, op.AT_END_STRING)):
         nodes = nodes[:-1]
     whole = _sequence(nodes, flags)
     if flags & re.IGNORECASE:
+        # No pieces: their classes hold the letters as they are written, in one case.
         return Regex(f"(?i:{whole})", (), f"(?i:{whole})")
     pieces = _pieces(nodes, flags)
     return Regex(whole, tuple(pieces), _sequence(nodes[len(pieces) :], flags))
@@ -194,6 +196,7 @@ def _char(code: int) -> str:
     if 0xD800 <= code < 0xE000:
         raise Refused("half of a surrogate pair", "write the whole character")
     char = chr(code)
+    # By number, so that nothing of the pattern has a meaning in the library's own syntax.
     return char if char.isascii() and char.isalnum() else f"\\x{{{code:X}}}"
 
 

@@ -43,6 +43,7 @@ class _Begun:
     """A token sequence: the lower ``rank``, the earlier the model is asked about it."""
 
     rank: float
+    # Settles equal ranks, for prefixes have no order.
     number: int
     prefix: Prefix
     data: bytes
@@ -69,6 +70,8 @@ async def look_ahead(
         The bytes of each string found, with a natural log: of its probability (a lower bound) and
         that of what may come after it, the first token's taken to the power of ``1 - boldness``.
     """
+    # From the last token on, not the last character: a token may reach from the string into
+    # the places.
     there = [np.arange(256) == byte for byte in spelling.data]
     search = _Search(spelling.follower, spelling.temperature, [*there, *places], after, boldness)
     search.add(spelling.begin, b"", 0.0)
@@ -93,13 +96,16 @@ async def look_ahead_once(
     search = shared.get(key)
     if search is None:
         work = look_ahead(spelling, places, after, requests, boldness)
+        # The future is kept, not its result: who asks meanwhile waits for the same search.
         search = shared[key] = asyncio.ensure_future(work)
         while len(shared) > _SEARCHES_KEPT:
             shared.popitem(last=False)
+    # The others still wait for it where one particle is cancelled.
     return await asyncio.shield(search)
 
 
 _SEARCHES_KEPT = 16
+# By loop, since a future can be awaited only in the loop that it was made in.
 _SEARCHES: WeakKeyDictionary[Any, OrderedDict[Any, asyncio.Future[Mapping[bytes, float]]]] = (
     WeakKeyDictionary()
 )
@@ -141,6 +147,7 @@ class _Search:
                 continue
             ids = self._fitting(len(begun.data))
             some = logs[ids]
+            # Not for the first token: a rare word begins unlikely, and that says little about it.
             if len(ids) > _CHILDREN and begun.data:
                 best = np.argpartition(-some, _CHILDREN)[:_CHILDREN]
                 ids, some = ids[best], some[best]

@@ -136,7 +136,9 @@ class Spelling:
         most = self.tolerance / (1.0 - self.tolerance)
         # What was forgotten cannot be asked about: it takes at most half of what may be lost.
         share, keep = min(math.exp(min(0.0, self.log_dropped - log_goal)), most / 2), 0
+        # From the unlikeliest on, so that as many as can be stay open.
         for h in reversed(ranked):
+            # Bounded: an open one may exceed all that is known by far, and `exp` would overflow.
             share += math.exp(min(1.0, h.log_tokens - log_goal))
             if share > most:
                 break
@@ -196,6 +198,7 @@ class Spelling:
         ends = (self._end(h) for h in unknown)
         logs, log_ends = await asyncio.gather(asyncio.gather(*asked), asyncio.gather(*ends))
         for h, b, some, log_end in zip(unknown, begun, logs, log_ends, strict=True):
+            # In place: the answers are the same for all particles that share this string.
             self.replies[h] = _Reply(self.follower.vocabulary.trie.node(b), some, log_end)
 
     async def _next_bytes(self, h: Hypothesis, begun: bytes) -> NDArray[np.float64]:
@@ -216,6 +219,7 @@ class Spelling:
         sums = np.zeros(END + 1)
         for h in self.live:
             reply, scale = self.replies[h], h.log_tokens - top
+            # Not `+=`: one byte has several segments, and only the last of them would count.
             np.add.at(sums, reply.node.bytes, np.exp(reply.logs + scale))
             sums[END] += math.exp(reply.log_end + scale)
         with np.errstate(divide="ignore"):
@@ -245,6 +249,7 @@ class Spelling:
             live=tuple(live),
             open=tuple(new),
             log_dropped=dropped,
+            # Replies are about what comes after the string, so that another string has none yet.
             replies=self.replies if data == self.data else {},
         )
 
