@@ -19,5 +19,6 @@ class ImportanceSampler:
         particles = await run.spawn(n)
         while not all(p.done_stepping() for p in particles):
             await run.step(particles)
+        # What the clock has ended would count as zero, and make the evidence too small.
         log_evidence = None if run.out_of_time else weights.log_mean([p.weight for p in particles])
         return Population(tuple(particles), log_evidence)

@@ -52,6 +52,7 @@ class RejectionSampler:
             while not all(p.done_stepping() for p in particles):
                 await run.step(particles)
             for particle in particles:
+                # Only False: without a check there is no verdict, and all texts are accepted.
                 if particle.weight > -math.inf and await run.check(particle) is False:
                     run.reject(particle, "check() rejected the text")
                 drawn.append(particle)

@@ -130,6 +130,7 @@ def fearnhead_clifford(
 
 def _invert(weights: Weights, points: Weights) -> Ancestors:
     cdf = np.cumsum(weights)
+    # `right`: a point of exactly 0 must not fall to a first particle of zero weight.
     found = np.searchsorted(cdf / cdf[-1], points, side="right")
     # Rounding at the top end must not pick a particle of zero weight.
     last = int(np.flatnonzero(weights)[-1])

@@ -99,6 +99,7 @@ class Run:
         running = [p for p in particles if not p.done_stepping()]
         self.steps += 1
         for particle in running:
+            # Before the untwist, which is one of the changes of this step.
             particle.changes = []
             particle.untwist()
         before = [(float(p.log_prior), float(p.log_proposal)) for p in particles]
@@ -191,8 +192,10 @@ class Run:
         finally:
             for task, particle in zip(tasks, running, strict=True):
                 if not task.done():
+                    # Before the cancellation, which unwinds the coroutine and loses the line.
                     particle.line = _line_waiting(task)
                 task.cancel()
+        # A cancelled step may take a moment: none may still run when this returns.
         await asyncio.gather(*tasks, return_exceptions=True)
         for task in tasks:  # in the particles' order, so that the same one is named every time
             if task in done and not task.cancelled() and (error := task.exception()) is not None:

@@ -58,6 +58,7 @@ class SteerSampler:
             kept, kept_weights = fearnhead_clifford(run.rng, log_weights, n)
             dead = np.flatnonzero(log_weights == -np.inf)[: n - len(kept)]
             particles = run.resample(particles, [*kept, *dead])
+            # Not strict: the dead ones at the end have no new weight, and stay at zero.
             for particle, log_weight in zip(particles, kept_weights, strict=False):
                 particle.weight = float(log_weight)
         log_evidence = None if run.out_of_time else weights.log_mean([p.weight for p in particles])

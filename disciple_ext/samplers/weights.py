@@ -40,6 +40,7 @@ def normalise(log_weights: ArrayLike) -> Floats:
     if total == -math.inf:
         return np.zeros_like(w)
     p = np.exp(w - total)
+    # Again: after rounding, the sum may be off 1 in its last digits.
     return np.asarray(p / p.sum())
 
 
