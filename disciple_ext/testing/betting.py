@@ -36,9 +36,11 @@ class Bet:
         """Bet on further observations, in their order."""
         stakes = _FRACTIONS / (self.mean - self.low)
         off = np.asarray(values, dtype=np.float64)[:, None] - self.mean
+        # A bet risks 0.9 at most; the bound is for values that fall below `low`, against log(0).
         logs = self._logs + np.log1p(np.maximum(stakes * off, -0.999)).cumsum(0)
         self._logs = logs[-1]
         wealth = np.logaddexp.reduce(logs, axis=1) - math.log(len(_FRACTIONS))
+        # The largest so far: Ville's inequality bounds the probability that it is ever reached.
         self.log_wealth = max(self.log_wealth, float(wealth.max()))
 
 

@@ -176,6 +176,7 @@ class _Branching:
         """Answer as the inner follower does, with ``u`` set so that the scripted choice comes."""
         if not isinstance(request, Draw | Branch):
             return await self.inner.ask(request)
+        # Computed anew from the distribution, so that an error in the code that draws shows.
         logs = await self.inner.ask(LogProbs(request.proposal, request.temperature))
         p = np.exp(np.asarray(logs, dtype=np.float64))
         within = request.mask if isinstance(request, Draw) else request.given
@@ -194,6 +195,7 @@ class _Branching:
         choice = self._choose(len(options))
         option = options[choice]
         self.log_proposal += math.log(shares[option])
+        # From the middle of its share, so that rounding cannot draw a neighbour.
         u = float(shares[:option].sum() + 0.5 * shares[option])
         # Slots and frozen: a new request with the other u.
         fields = {name: getattr(request, name) for name in request.__slots__}

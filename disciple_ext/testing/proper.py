@@ -54,6 +54,7 @@ def check_unbiased(
         ConformanceError: it is not properly weighted.
     """
     trials = [_Trial(subject, e, tolerance) for e in examples]
+    # The union bound: each mean has two sides on which it may be rejected by accident.
     tests = sum(2 * len(t.tests) for t in trials)
     left = list(trials)
     for begin in range(0, runs, _BATCH):
@@ -84,6 +85,7 @@ class _Trial:
     def functions(self, text: str) -> list[float]:
         """The test functions on a text, each from 0 to 1."""
         signs = [_sign(i, text) for i in range(_SIGNS)]
+        # A sign as two indicators: the bets need values that are not below zero.
         return [1.0, len(text) / self.longest, *(s for p in signs for s in (p, 1.0 - p))]
 
     def add(self, populations: Sequence[Population], threshold: float) -> None:
@@ -108,6 +110,7 @@ class _Trial:
     def estimate(self, population: Population) -> NDArray[np.float64]:
         """Evidence times the weighted average of each function."""
         assert population.log_evidence is not None
+        # `exp` overflows from 710 on, and a wrong sampler may give any number.
         model, total = self.example.name, math.exp(min(700.0, population.log_evidence))
         if total > self.bound * 1.001:
             what = f"the evidence is {total:.5g}; no average of weights exceeds {self.bound:.5g}"
@@ -150,6 +153,7 @@ def check_convergence(
     for example in examples:
         trial = _Trial(subject, example, 0.1)
         wanted = trial.wanted / trial.exact.evidence
+        # Errors are from 0 to 1, so that the excess is not below -_SHRINKS.
         worse = Bet(0.0, -_SHRINKS)
         few: list[float] = []
         many: list[float] = []

@@ -107,6 +107,7 @@ def check_properly_weighted(
         values = np.array([_estimate(p, f) for p in populations])
         error = float(values.std(ddof=1) / math.sqrt(runs))
         off = float(values.mean()) - wanted
+        # Where all runs give the same, the standard error is 0: then rounding needs some room.
         if abs(off) > errors * error + 1e-6 * abs(wanted) + 1e-12:
             raise AssertionError(
                 f"the sampler {sampler.name!r} is not properly weighted: for f = {name} the mean "

@@ -94,6 +94,7 @@ class ToyFollower(HostFollower):
         return self._row_of(Prefix.of((*self.prompt(prompt, hint), *ids)))
 
     def _prompt_ids(self, user: str, hint: str) -> Tokens:
+        # A prompt is a number of markers, so that its words need no tokens of the toy's.
         text = f"{user}\n{hint}" if hint else user
         if text not in self._asked:
             self._asked.append(text)

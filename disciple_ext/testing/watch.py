@@ -32,6 +32,7 @@ class StepCounts:
         """A particle is about to step."""
         if self.over:
             raise RuntimeError("a particle was stepped after the end of the run")
+        # 64 bits do not come twice by chance: a repeated number is a shared stream.
         number = particle.random.getrandbits(64)
         self.finished += particle.done_stepping()
         self.repeated += number in self._numbers
