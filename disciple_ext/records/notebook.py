@@ -60,5 +60,6 @@ def dataframe(particles: Sequence[Particle]) -> DataFrame:
 
 
 def _shown(text: str) -> str:
+    # Cut before it is escaped: a cut inside of `&lt;` would leave half of it.
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return escape(cut)

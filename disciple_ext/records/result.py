@@ -173,6 +173,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-safe data, schema 1 (minus infinity is the string ``"-inf"``)."""
+        # Without the record, which `asdict` would copy as a whole.
         data: dict[str, Any] = _json_safe(asdict(replace(self, record=None)))
         del data["record"]
         return {"schema": SCHEMA, **data}
@@ -208,6 +209,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _json_safe(value: Any) -> Any:
+    # JSON has no infinity; `float` reads the text back.
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -40,6 +40,7 @@ class Limits:
     output: int = 64
 
     def __post_init__(self) -> None:
+        # Not `<= 0`, which NaN would pass.
         if not self.timeout > 0:
             raise UsageError(f"the timeout must be above 0 seconds, not {self.timeout:g}")
         if self.max_steps < 1:
