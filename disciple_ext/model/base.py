@@ -60,6 +60,7 @@ class BaseModel(
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # An inherited one is wrapped already.
         if "step" in cls.__dict__:
             cls.step = stoppable(cls.__dict__["step"])
 

@@ -205,6 +205,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         exists = self.follower.vocabulary.exists
         if self.pending is not None or exists is None:
             return self.log_pending
+        # Ids that the tokenizer lacks have mass, too: undivided, the others' sum would be below 1.
         return float(await self.follower.ask(Mass(self.prefix, exists, self.temp)))
 
     async def logprobs(self) -> NDArray[np.float32]:

@@ -147,6 +147,7 @@ class ServiceMethods(Particle):
         eos = self.context.follower.vocabulary.eos
         payload = {
             "text": self.text,
+            # A drawn end of text is no part of the text: `ended` says it.
             "tokens": [token for token in self.context.generated if token not in eos],
             "ended": self.finished or self.finish_reason == "ended",
             "about": about,

@@ -210,6 +210,7 @@ def _without(
             array[vocabulary.by_lower.get(" " + word if spaced else word, [])] = False
         return array
 
+    # The key needs no `spaced`: `start` is one mask with the space, another without it.
     return vocabulary.mask(("without", start, banned), start.name, build)
 
 

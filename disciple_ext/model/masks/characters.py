@@ -40,6 +40,7 @@ class MaxCharsMask(Mask):
 
     def enter(self) -> None:
         self.left = self.max_chars
+        # A character that began before the block is not counted again when it ends in it.
         self.begun = unfinished(self._stack.text)
 
     def allowed(self, vocabulary: Vocabulary) -> TokenMask:
@@ -169,6 +170,7 @@ class ChoiceMask(Mask):
 
     def __init__(self, particle: HasMasks, choices: Iterable[str]) -> None:
         super().__init__(particle)
+        # Sorted: what is left of them is the key of a mask, which equal choices share.
         self.choices = tuple(sorted({c.encode() for c in choices}))
 
     def enter(self) -> None:

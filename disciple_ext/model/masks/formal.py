@@ -247,6 +247,7 @@ def _words(name: str, words: Iterable[str]) -> tuple[str, ...]:
     given = [words] if isinstance(words, str) else list(words)
     if not all(isinstance(word, str) and word.strip() for word in given):
         raise ValueError(f"WordsMask: {name} takes words, not {given!r:.80}")
+    # Sorted: equal sets of words are then one grammar, whose states particles share.
     return tuple(sorted({word.strip().lower() for word in given}))
 
 

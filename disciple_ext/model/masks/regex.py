@@ -95,6 +95,7 @@ def translate(pattern: str) -> Regex:
         Refused: it is no regular expression, or has a part that a mask cannot keep to.
     """
     try:
+        # Private, but another parser might read a pattern otherwise than `re.fullmatch` does.
         tree = _parser.parse(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise Refused(f"what Python's re cannot read ({error})", "correct the pattern") from None
