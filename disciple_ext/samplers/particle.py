@@ -78,6 +78,7 @@ class PlainParticle(Model):  # type: ignore[misc]  # llamppl ships no types
     line: int | None = None
     log_prior = 0.0
     log_proposal = 0.0
+    # No list: all particles would share it.
     changes: tuple[()] | list[Any] = ()
     hint_text = ""
     check: ClassVar[Any] = None
@@ -103,6 +104,7 @@ def adapted(particle: Model) -> Model:
     return particle
 
 
+# Remembered, so that all particles of one program are of one class.
 @functools.lru_cache(maxsize=64)
 def _with_defaults(kind: Any) -> type[Model]:
     if kind is Model:

@@ -76,6 +76,7 @@ class Run:
         """Make ``n`` particles, each with an ``__init__`` of its own (Algorithm 2, line 3)."""
         particles = []
         for _ in range(n):
+            # The index goes on from call to call: a particle does not depend on its batch.
             made = await self._guard(lambda: self._build(self._made), None, self._made)
             particle = adapted(made)
             self._notes.of(particle).place = self._made
@@ -108,8 +109,10 @@ class Run:
         else:
             await self._step_all([p for p in running if self._may_step(p)], particles)
         for particle in particles:
+            # LLaMPPL lets NaN pass, and then every weight of the population is NaN without a word.
             if math.isnan(particle.weight) or particle.weight == math.inf:
                 raise SamplerError(f"a particle's log weight is {particle.weight}")
+            # In LLaMPPL it would step on, and a population of such never ends.
             if particle.weight == -math.inf and not particle.done_stepping():
                 particle.die("condition_false", "its weight became zero")
         self._report.step(self.steps, particles, before)

@@ -42,6 +42,7 @@ class SMCSampler:
         while not all(p.done_stepping() for p in particles):
             await run.step(particles)
             log_weights = [p.weight for p in particles]
+            # Over all N: without the dead ones the estimate of the evidence would be too large.
             average = weights.log_mean(log_weights)
             if average == float("-inf"):  # every particle is dead, or the rest may still be alive
                 continue

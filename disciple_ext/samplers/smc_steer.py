@@ -52,6 +52,7 @@ class SteerSampler:
             particles = run.resample(particles, expanded.tolist())
             for particle in particles:
                 if not particle.done_stepping():
+                    # The copies share one weight, so that the expected sum stays what it was.
                     particle.weight -= math.log(self.beam_factor)
             await run.step(particles)
             log_weights = np.array([p.weight for p in particles])
