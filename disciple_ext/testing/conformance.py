@@ -59,6 +59,7 @@ def check_sampler(
         SamplerError: the sampler declares no name, or another kind than the two.
     """
     begun = time.monotonic()
+    # A class has a `kind` as its instances have; another factory has none.
     made = isinstance(sampler, type) or not hasattr(sampler, "kind")
     make: Callable[[], Sampler] = sampler if made else lambda: sampler  # type: ignore[assignment, return-value]
     one = make()

@@ -57,6 +57,7 @@ _NOTHING = (-math.inf, None)
 
 def _seeds(subject: Subject, example: Example, report: Report) -> None:
     """A seed gives the same alone and in a crowd, and another one something else."""
+    # All at once: a generator that runs share would give them other numbers than alone.
     crowd = [_outcome(p) for p in subject.runs(example, range(subject.seed, subject.seed + 4), 8)]
     for index, outcome in enumerate(crowd):
         seed = subject.seed + index
@@ -111,6 +112,7 @@ def _within(
     async def watch() -> Population:
         task = asyncio.ensure_future(run)
         begun = time.monotonic()
+        # Watched from outside: a sampler that steps particles by itself knows no limit.
         while not task.done() and counts.longest <= steps:
             await asyncio.wait({task}, timeout=0.05)
             if time.monotonic() > begun + _PATIENCE:
@@ -163,6 +165,7 @@ def _cancellation(subject: Subject, report: Report) -> None:
 async def _put_down(task: asyncio.Task[Any], counts: StepCounts) -> None:
     """End a task that may not want to end: it may not step any particle any more."""
     counts.over = True
+    # Again and again, for it may swallow a cancellation and go on.
     for _ in range(100):
         if task.done():
             break

@@ -191,6 +191,7 @@ class _Branching:
             shares, values = np.array([inside, 1.0 - inside]), [True, False]
         else:
             shares, values = p, list(range(len(p)))
+        # `1.0 - inside` may leave a rounding error, which is no outcome.
         options = [i for i in range(len(values)) if shares[i] > 1e-12]
         choice = self._choose(len(options))
         option = options[choice]

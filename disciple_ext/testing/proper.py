@@ -61,6 +61,7 @@ def check_unbiased(
         seeds = range(subject.seed + begin, subject.seed + min(begin + _BATCH, runs))
         for trial in list(left):
             trial.add(subject.runs(trial.example, seeds), math.log(tests / level))
+            # Stopping here costs some power; with tests by betting it raises no false alarm.
             if trial.close:
                 left.remove(trial)
     for trial in trials:

@@ -39,6 +39,7 @@ class StepCounts:
         self._numbers.add(number)
         particle.taken += 1
         particle.trail.append(number)
+        # A shallow copy has a count of its own, and shares the list: then the two disagree.
         self.shared += len(particle.trail) != particle.taken
         self.longest = max(self.longest, particle.taken)
 
