@@ -45,6 +45,7 @@ class TextDelta(NamedTuple):
 
     def onto(self, before: str) -> str:
         """The text, from the earlier one."""
+        # 0 and None come to the same here: nothing of the earlier text stays.
         return before[: self.kept] + self.added if self.kept else self.added
 
 

@@ -50,12 +50,14 @@ def summary(
 def dataframe(particles: Sequence[Particle]) -> DataFrame:
     """The particles, the heaviest first."""
     try:
+        # Here, because disciple-ext does not require it.
         import pandas
     except ImportError as error:
         raise UsageError("to_dataframe() needs pandas: pip install pandas") from error
     frame = pandas.DataFrame([asdict(particle) for particle in particles])
     if frame.empty:
         return frame
+    # Stable, so that equal weights stay in the sampler's order.
     return frame.sort_values("log_weight", ascending=False, kind="stable", ignore_index=True)
 
 
