@@ -48,6 +48,7 @@ class SMCSampler:
                 continue
             if run.out_of_time:  # what the cut has ended stays as it is, to be seen
                 continue
+            # Finished particles take part, for their weights are in the average that all get.
             if weights.ess(log_weights) < self.ess_threshold * n:
                 ancestors = SCHEMES[self.scheme](run.rng, weights.normalise(log_weights), n)
                 particles = run.resample(particles, ancestors.tolist())
