@@ -271,6 +271,7 @@ def load_model(program: str | type[BaseModel], registry: Registry | None) -> typ
     """The class of a program, with the names that the loader gives it."""
     if not isinstance(program, str):
         return program
+    # Without installed plugins, so that a test finds the same on every machine.
     registry = registry or load_plugins(installed=False)
     patterns = {name: made for name, (made, _) in registry.tables["patterns"].items()}
     return loader.load(program, {**registry.tables["masks"], **patterns})

@@ -113,6 +113,7 @@ class _Trial:
         assert population.log_evidence is not None
         # `exp` overflows from 710 on, and a wrong sampler may give any number.
         model, total = self.example.name, math.exp(min(700.0, population.log_evidence))
+        # Some room for rounding, since a right sampler can reach the bound.
         if total > self.bound * 1.001:
             what = f"the evidence is {total:.5g}; no average of weights exceeds {self.bound:.5g}"
             raise self.subject.fail("unbiased", model, what)
