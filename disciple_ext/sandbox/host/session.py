@@ -191,6 +191,7 @@ class Session:
     def _admit(self, payload: bytes) -> None:
         """Hold a batch's requests to their quotas, and keep them for the next round."""
         records = self._reader.records(payload)
+        # Before requests are made of them: a batch beyond the quota costs no more than its bytes.
         self._spend(len(records))
         for ticket, slot, request in self._reader.requests(records):
             if ticket in self._waiting:
@@ -240,12 +241,14 @@ class Session:
     def _deliver(
         self, ticket: int, slot: int, request: Request, reply: Any, error: BaseException | None
     ) -> None:
+        # The run is over, and the memory for distributions may be unmapped.
         if ticket not in self._waiting:
             return
         del self._waiting[ticket]
         if slot >= 0:
             self._slots.discard(slot)
         if not self._records:
+            # All answers of this pass in one frame: what costs most is waking the worker.
             self.loop.call_soon(self._flush)
         if error is not None:
             own = isinstance(error, FollowerError)
@@ -270,6 +273,7 @@ class Session:
 
     def _needed(self, payload: bytes) -> None:
         need = read_need(payload)
+        # Counted before the work is done, which is on the loop that all runs share.
         self._encoded += sum(map(len, need.values()))
         if self._encoded > _MAX_ENCODED:
             raise Malformed(f"more than {_MAX_ENCODED} characters to encode")
