@@ -78,6 +78,7 @@ class Replies:
         ]
         logs = drawing.log_mass(queries, self._known.masks)
         values, kept = [], []
+        # Three masks a request (``Branch.measured``): all, and of it the inside and the outside.
         for r, inside, outside in zip(requests, logs[1::3], logs[2::3], strict=True):
             value = _branch_value(r.u, inside, outside)
             row = self._row(r.prior or r.proposal, r.temperature)
@@ -140,6 +141,7 @@ def _branch_value(u: float, log_in: float, log_out: float) -> bool:
     """True with probability in / (in + out), each given as a log."""
     if log_in == -math.inf:
         return False
+    # The exponential of more than 709 overflows.
     return log_out == -math.inf or u < 1.0 / (1.0 + math.exp(min(700.0, log_out - log_in)))
 
 

@@ -176,6 +176,7 @@ def _engine(source: str, options: dict[str, Any]) -> Any:
     os.environ.pop("VLLM_USE_V2_MODEL_RUNNER", None)
     chosen: dict[str, Any] = {
         "max_logprobs": -1,
+        # The model's own: what vLLM would make of them for its draw is not asked for.
         "logprobs_mode": "raw_logprobs",
         "enable_prefix_caching": True,
         "disable_log_stats": True,

@@ -33,6 +33,7 @@ _CHUNK = {"cpu": 2**18}
 """Probabilities worked on at a time: on a CPU, what fits its cache."""
 _SPARSE = 16
 """A mask that allows fewer than one token in so many is kept as a list."""
+# Far above the smallest float32 (1e-38), near which a sum has lost the terms that underflowed.
 _TINY = 1e-20
 """Masses below this are worked out in float64."""
 
@@ -161,6 +162,7 @@ class Distributions:
             for mask, members in chunks.get(a, {}).items():
                 dense = self._cache.get(mask, device)
                 some = p if len(members) == n else p[[i - a for i in members]]
+                # A whole chunk is not gathered: it is in the order of its rows, not of the queries.
                 order = sorted(members) if len(members) == n else members
                 sums = torch.mul(some, dense, out=products[: len(members)]).sum(-1).double()
                 for i, row in zip(order, sums, strict=True):
@@ -180,6 +182,7 @@ def log_mass(queries: Sequence[Query], cache: MaskCache) -> list[float]:
     out = [0.0] * len(queries)
     work = _Work([(k, q) for k, q in enumerate(queries) if q.mask is not None], cache)
     for (k, _), total in zip(work.dense, work.totals, strict=True):
+        # Rounding may sum to more than 1, and a log mass above 0 would raise a weight.
         out[k] = min(0.0, math.log(total))
     if work.listed:
         for (k, _), log in zip(work.listed, work.log_listed.tolist(), strict=True):
@@ -287,6 +290,7 @@ class _Work:
             self.sums = sums[0] if len(sums) == 1 else torch.cat(sums)
             self.cdf_blocks = self.sums.cumsum(-1)
             self.totals = self.cdf_blocks[:, -1].tolist()
+            # Written so that a total that is no number is among them.
             tiny = [k for k, t in enumerate(self.totals) if not t >= _TINY]
             if tiny:
                 self._list_instead(set(tiny))
