@@ -170,6 +170,7 @@ def digest(path: Path) -> str:
 
 
 def _holding(model: Entry) -> Holding:
+    # An added file comes first; one that is damaged does not hide a sound one in a package.
     wrong = None
     for state, path in (("added", place(model)), ("installed", _installed(model))):
         if path is None or not path.is_file():

@@ -153,6 +153,7 @@ class ServiceQueue:
                 await asyncio.sleep(0)
             batch, self._waiting = self._waiting, {}
             self._under_way = batch
+            # Parsed anew: the service has data of its own, too.
             replies = await self._replies([json.loads(payload) for payload in batch])
             for (payload, future), reply in zip(batch.items(), replies, strict=True):
                 if future.done():

@@ -98,6 +98,7 @@ class Judge(Scorer):
     async def _answer(self, messages: Messages, retry: int) -> Answer:
         quote = 0.0
         if self._purse is not None:
+            # Before the call: those that run at the same time must not exceed it together.
             quote = self._purse.reserve(self.chat.name, self.chat.quote(messages, retry=retry))
         answer = await self.chat.ask(messages, retry=retry)
         paid = answer.cost if answer.origin == "model" else 0.0

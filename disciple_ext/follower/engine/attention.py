@@ -181,6 +181,7 @@ _cache: ContextVar[SlotCache] = ContextVar("disciple_slot_cache")
 @contextmanager
 def attending(cache: SlotCache, config: PreTrainedConfig) -> Iterator[None]:
     """Let a model attend to slots and trunks; everybody else finds it as it was."""
+    # Only meanwhile: the model is the caller's, and stems are evaluated in the usual way.
     usual = config._attn_implementation
     token = _cache.set(cache)
     config._attn_implementation = NAME
@@ -226,6 +227,7 @@ def _attend(
         scores = own.new_empty((*own.shape[:3], trunk + plan.length))
         scores[..., trunk:] = own
         if len(plan.groups) > 1 or plan.groups[0].rows is not None:
+            # Rows under a shorter trunk, or under none, see nothing of the rest.
             scores[..., :trunk] = torch.finfo(scores.dtype).min / 2
         for g in plan.groups:
             some = q if g.rows is None else q[g.rows]

@@ -190,6 +190,7 @@ class Store:
         Args:
             contexts: the texts, and how many of their tokens may be known at most.
         """
+        # Each call is one forward: what is idle or busy is counted in these.
         self.tick += 1
         found = []
         for context, most in contexts:

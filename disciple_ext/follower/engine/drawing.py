@@ -151,6 +151,7 @@ class Distributions:
         for i, mask in wanted:
             if mask is not None and self._cache.get(mask, device).dim() == 2:
                 chunks.setdefault(i // step * step, {}).setdefault(mask, {})[i] = None
+        # Zero past the vocabulary, so that the last block's sum needs no case of its own.
         padded, products = self._cache.scratch(self.logits, min(step, rows))
         for a in range(0, rows, step) if everything else sorted(chunks):
             logits = self.logits[a : a + step]
@@ -214,6 +215,7 @@ def log_segments(
             if mask is not None:
                 logs[row, ~mask.array[node.ids]] = -math.inf
         top = logs.max(1, keepdims=True)
+        # Where nothing has any mass, minus infinity less itself would be no number.
         top = np.where(np.isfinite(top), top, 0.0)
         sums = np.add.reduceat(np.exp(logs - top), node.starts, axis=1)
         with np.errstate(divide="ignore"):

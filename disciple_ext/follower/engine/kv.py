@@ -91,6 +91,7 @@ class KVBackend:
         places = self._store.place(ends)
         out: list[torch.Tensor] = [torch.empty(0)] * len(group)
         for part in self._parts(places):
+            # Logits of no more positions than the longest text: they are as wide as the vocabulary.
             keep = max(len(group[i][1]) for i in part)
             for i, logits in zip(part, self._forward([places[i] for i in part], keep), strict=True):
                 out[i] = logits[-len(group[i][1]) :]

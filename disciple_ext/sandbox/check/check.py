@@ -90,6 +90,7 @@ class _Visitor(ast.NodeVisitor):
     def __init__(self, tree: ast.Module) -> None:
         own = {n.name for n in ast.walk(tree) if isinstance(n, ast.AsyncFunctionDef)}
         self.coroutines = _COROUTINES | own
+        # A coroutine that is kept under a name may be awaited by it anywhere in the file.
         self.awaited = {
             n.value.id
             for n in ast.walk(tree)

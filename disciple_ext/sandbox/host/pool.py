@@ -63,6 +63,7 @@ class Zygote:
         environment = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
         # No threads of a numerical library's: a fork takes along only the thread that forks.
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+        # While this end is open here, the host sees no end of file when the zygote dies.
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-s", "-P", "-c", script],

@@ -222,6 +222,7 @@ class Session:
 
     def _submit(self, ticket: int, slot: int, request: Request) -> None:
         deliver = partial(self._deliver, ticket, slot, request)
+        # Requests are looked at one by one only once there is such a context.
         if self._reader.overlong and (problem := self._too_long(request)):
             deliver(None, problem)
             return

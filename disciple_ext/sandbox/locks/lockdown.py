@@ -133,6 +133,7 @@ def limit(memory: int, cpu: int) -> None:
         "MSGQUEUE": 0,
         "RTPRIO": 0,
     }
+    # The filter forbids files and forks anyway, but the level ``process`` has no filter.
     for name, value in ceilings.items():
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is not None:

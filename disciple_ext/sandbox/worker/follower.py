@@ -195,6 +195,7 @@ class RemoteFollower(BaseFollower):
 
     def _record(self, ticket: int, request: Request) -> None:
         slot = 0
+        # A place of its own for each, since all lie in the shared memory until they are read.
         if isinstance(request, LogProbs):
             slot = self._slot_of[ticket] = self._slots.popleft()
         self._writer.add(ticket, request, slot)

@@ -66,6 +66,7 @@ class _Zygote:
         # SIGCHLD wakes the poll below through this pipe.
         self.woken, wake = os.pipe()
         os.set_blocking(self.woken, False)
+        # Python takes no other descriptor here: a signal's handler must never wait.
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
