@@ -78,6 +78,7 @@ class ProgramSampler(TokenSampler):  # type: ignore[misc]  # genlm ships no type
         self._seed = seed
         self._made = itertools.count()
         particle = self._particle()
+        # The target is the prior's: the proposal only draws.
         scored = particle.prior or particle.context
         super().__init__(FollowerPotential(follower, scored.prompt, scored.temp))
 

@@ -288,6 +288,7 @@ async def _sample(sampler: Any, context: Sequence[Any], seed: int) -> tuple[Any,
     """Sample with randomness of our own: one seed gives one token."""
     rng = np.random.default_rng(seed)
     if isinstance(sampler, AWRS):
+        # A copy, as the sampler serves several draws at a time, each with a seed of its own.
         keyed = copy.copy(sampler)
         keyed._seed, keyed._gen_cache = int(rng.integers(2**62)), None
         keyed.rng = rng

@@ -158,6 +158,7 @@ class HostFollower(BaseFollower):
                 replies = answer([w.request for w in chosen])
                 for waiting, reply in zip(chosen, replies, strict=True):
                     waiting.give(reply)
+        # Last, since it waits for the backend: all else has its answer by then.
         scores = kinds.get(Score)
         if scores:
             texts: list[Any] = [w.request for w in scores]

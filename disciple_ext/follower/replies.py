@@ -115,10 +115,12 @@ class Replies:
 
     async def score(self, requests: Sequence[Score]) -> list[tuple[float, ...]]:
         """Log-probabilities of texts; those of more than one token take a pass of their own."""
+        # Particles that were copied score the same text: it is evaluated once.
         pairs = list(dict.fromkeys((r.context, r.tokens) for r in requests if len(r.tokens) > 1))
         known = (
             dict(zip(pairs, await self._known.backend.score(pairs), strict=True)) if pairs else {}
         )
+        # One token needs no pass: the distribution after its context is there already.
         single = [r for r in requests if len(r.tokens) == 1]
         rows = [self._row(r.context, r.temperature) for r in single]
         ones = iter(drawing.log_prob(rows, [r.tokens[0] for r in single]) if single else ())

@@ -152,6 +152,7 @@ class LogprobsBackend(Backend):
         return await score_by_prefixes(self, pairs)
 
     def _rows(self, prompts: list[dict[str, list[int]]]) -> torch.Tensor:
+        # What vLLM leaves out stays NaN and is found below; it gives tokens in any order.
         rows = torch.full((len(prompts), self._size), float("nan"))
         step = max(1, _ENTRIES // self._size)
         for start in range(0, len(prompts), step):

@@ -165,6 +165,7 @@ class Session:
                         self._emit(event)
                     except Exception as error:  # the observer's fault, not the program's
                         self.fail(error)
+            # The pipe reads nothing more after it: only the first end counts.
             case Kind.DONE:
                 particles, log_evidence = read_outcome(payload)
                 self.done.set_result(Outcome(particles, log_evidence, self.tokens))

@@ -67,6 +67,7 @@ class RequestWriter:
     def frames(self) -> bytes:
         """The frames of the batch; the next one begins."""
         head = COUNTS.pack(len(self._nodes), len(self._records))
+        # Masks are frames of their own, before it: the records name them.
         payload = b"".join((head, *self._nodes, *self._records))
         frames = b"".join((*self._mask_frames, encode(Kind.ASK, payload)))
         self._nodes, self._mask_frames, self._records = [], [], []

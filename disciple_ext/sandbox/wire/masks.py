@@ -36,6 +36,7 @@ class SentMasks:
             return 0
         number = self._numbers.get(mask)
         if number is None:
+            # Free numbers first: the host bounds how high a number may be.
             number = self._free.pop() if self._free else len(self._numbers) + 1
             self._numbers[mask] = number
             self._left -= mask.nbytes

@@ -110,6 +110,7 @@ class _Zygote:
                 except Exception as error:
                     self.answer("failed", message=f"{type(error).__name__}: {error}")
             case "vocabulary":
+                # Before the forks, so that all workers share its memory and none builds it anew.
                 self.state.vocabulary(order)
                 self.freeze()
                 self.answer("ready")
