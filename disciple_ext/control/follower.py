@@ -53,6 +53,7 @@ class FollowerPotential(Potential):  # type: ignore[misc]  # genlm ships no type
 
     def at(self, prompt: str | Iterable[int], temperature: float = 1.0) -> FollowerPotential:
         """The same follower under another prompt; the tables are shared."""
+        # Hints change the prompt, and the table of tokens is as long as the vocabulary.
         other = copy.copy(self)
         other.__dict__.pop("_autobatched", None)  # genlm's own view of this one
         other.temperature = temperature

@@ -78,6 +78,7 @@ class ProgramSampler(TokenSampler):  # type: ignore[misc]  # genlm ships no type
         self._seed = seed
         self._made = itertools.count()
         particle = self._particle()
+        # The target is the prior's: the proposal only draws.
         scored = particle.prior or particle.context
         super().__init__(FollowerPotential(follower, scored.prompt, scored.temp))
 
@@ -99,6 +100,7 @@ class ProgramSampler(TokenSampler):  # type: ignore[misc]  # genlm ships no type
             raise ValueError("a program draws by itself; it has no draw that could be replaced")
         before, particle = await self._after(context)
         length = particle.context.token_count
+        # As in a run: a twist holds until the next step begins.
         particle.untwist()
         await particle.step()
         tokens = self._written(particle, length)
@@ -123,6 +125,7 @@ class ProgramSampler(TokenSampler):  # type: ignore[misc]  # genlm ships no type
         last = context[-1]
         if not isinstance(last, _Unit):
             raise ValueError("the context must be of units that this sampler has sampled")
+        # A copy: several sequences may go on from one unit once genlm-control has resampled.
         return float(last.particle.weight), copy.deepcopy(last.particle)
 
     def _particle(self) -> BaseModel:
@@ -145,6 +148,7 @@ class _Unit(list[Any]):
 
 
 def _less(after: float, before: float) -> float:
+    # Minus infinity less itself would be no number.
     return -math.inf if after == -math.inf else after - before
 
 

@@ -74,6 +74,7 @@ class PotentialService(Service):
             known = ", ".join(_SAMPLERS)
             raise UsageError(f"unknown token sampler {sampler!r}; one of {known}")
         self.potential = potential if temperature == 1.0 else potential ** (1.0 / temperature)
+        # By the potential as given: the class of its power says nothing of its weights.
         self.sampler = sampler or _fitting(potential)
         self.units = units
         self._bound: _Bound | None = None
@@ -119,6 +120,7 @@ class _Bound(Service):
 
     async def batch(self, payloads: Sequence[Any]) -> list[Any]:
         """Log weights and draws; one that fails fails alone."""
+        # An exception in the list fails its own call, as the contract of services has it.
         return list(await asyncio.gather(*map(self._reply, payloads), return_exceptions=True))
 
     async def _reply(self, payload: Any) -> Any:
@@ -168,6 +170,7 @@ class _Bound(Service):
             log_p = (await prior.logw_next(context))[token]
         ended = token == self._llm.eos
         after = await self._log_weight(ids if ended else [*ids, token.token_id], ended)
+        # The sampler's weight is under the proposal; p / q makes it one under the prior.
         drawn, log_weight = None if ended else token.token_id, log_weight + log_p - log_q
         return _reply(drawn, before, after, log_weight, log_p, log_q)
 
@@ -285,6 +288,7 @@ async def _sample(sampler: Any, context: Sequence[Any], seed: int) -> tuple[Any,
     """Sample with randomness of our own: one seed gives one token."""
     rng = np.random.default_rng(seed)
     if isinstance(sampler, AWRS):
+        # A copy, as the sampler serves several draws at a time, each with a seed of its own.
         keyed = copy.copy(sampler)
         keyed._seed, keyed._gen_cache = int(rng.integers(2**62)), None
         keyed.rng = rng

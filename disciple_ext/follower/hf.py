@@ -103,6 +103,7 @@ def vocabulary_of(tokenizer: Any, model: Any = None) -> Vocabulary:
         )
     size = len(tokens)
     if model is not None:
+        # There may be more logits than tokens. Masks must cover those ids, or they would be drawn.
         size = model.config.get_text_config().vocab_size
 
     def encode(text: str) -> list[int]:
@@ -117,6 +118,7 @@ def _eos_ids(tokenizer: Any, model: Any) -> set[int]:
     eos: set[int] = set()
     sources = [tokenizer.eos_token_id]
     if model is not None:
+        # Llama 3 and Qwen have several, of which the tokenizer names one.
         generation = getattr(model, "generation_config", None)
         sources += [getattr(generation, "eos_token_id", None), model.config.eos_token_id]
     for ids in sources:
@@ -136,6 +138,7 @@ def _full_attention(model: Any) -> bool:
         return False
     kinds = set(getattr(text, "layer_types", None) or ["full_attention"])
     window = getattr(text, "sliding_window", None)
+    # Qwen's configurations name a window that this switches off.
     if not getattr(text, "use_sliding_window", True):
         window = None
     state_space = not hasattr(text, "num_attention_heads") or hasattr(text, "ssm_cfg")

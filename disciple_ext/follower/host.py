@@ -67,6 +67,7 @@ class HostFollower(BaseFollower):
         self._threads = threads
         self._waiting: list[Waiting] = []
         self._flush: asyncio.Task[None] | None = None
+        # Some 64 MiB of logits.
         most = max(64, min(remembered, 2**26 // (4 * vocabulary.size)))
         self._known = Remembered(backend, most)
         self._replies = Replies(self._known, vocabulary)
@@ -111,6 +112,7 @@ class HostFollower(BaseFollower):
         loop = waiting.loop
         self._waiting.append(waiting)
         if self._flush is None or self._flush.done() or self._flush.get_loop() is not loop:
+            # Those of a loop that has ended can be told nothing any more.
             self._waiting = [w for w in self._waiting if w.loop is loop]
             self._flush = loop.create_task(self._collect())
         return waiting
@@ -127,12 +129,14 @@ class HostFollower(BaseFollower):
             batch = [w for w in waiting if not w.over and self._sound(w)]
             batch, held = rounds.next(batch, lambda w: self.answers_at_once(w.request))
             self._waiting[:0] = held
+            # The number of threads is the whole process's, so it is put back.
             threads = torch.get_num_threads()
             self.computing = True
             try:
                 if self._threads is not None:
                     torch.set_num_threads(self._threads)
                 await self._answer(batch)
+            # Also where the round is cancelled: nobody may be left waiting.
             except BaseException as error:
                 for w in batch:
                     w.give(None, _as_follower_error(error))
@@ -154,6 +158,7 @@ class HostFollower(BaseFollower):
                 replies = answer([w.request for w in chosen])
                 for waiting, reply in zip(chosen, replies, strict=True):
                     waiting.give(reply)
+        # Last, since it waits for the backend: all else has its answer by then.
         scores = kinds.get(Score)
         if scores:
             texts: list[Any] = [w.request for w in scores]

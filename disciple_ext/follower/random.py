@@ -69,6 +69,7 @@ class _Rows(Backend):
         ]
 
     def _row(self, length: int, token: int) -> int:
+        # The seed only shifts the choice, so that one table serves all seeds of a vocabulary.
         return (self._seed + 7919 * length + 31 * token) % _ROWS
 
 

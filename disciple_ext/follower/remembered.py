@@ -78,6 +78,7 @@ class Remembered:
             return
         contexts = list(dict.fromkeys(context for context, _ in missing))
         logits = await self.backend.logits(contexts)
+        # At temperature 1 the logits are used as they are: to divide would copy the batch.
         if len(contexts) < len(missing) or any(t != 1.0 for _, t in missing):
             index = {context: i for i, context in enumerate(contexts)}
             temperature = logits.new_tensor([t for _, t in missing])[:, None]
@@ -90,6 +91,7 @@ class Remembered:
         used = {self.rows[key].batch for key in needed}
         while len(self.rows) > self._most:
             oldest = next(iter(self._batches))
+            # What this round is about to read stays, whatever the bound.
             if oldest in used:
                 break
             for key in self._batches.pop(oldest):

@@ -78,6 +78,7 @@ class Replies:
         ]
         logs = drawing.log_mass(queries, self._known.masks)
         values, kept = [], []
+        # Three masks a request (``Branch.measured``): all, and of it the inside and the outside.
         for r, inside, outside in zip(requests, logs[1::3], logs[2::3], strict=True):
             value = _branch_value(r.u, inside, outside)
             row = self._row(r.prior or r.proposal, r.temperature)
@@ -114,10 +115,12 @@ class Replies:
 
     async def score(self, requests: Sequence[Score]) -> list[tuple[float, ...]]:
         """Log-probabilities of texts; those of more than one token take a pass of their own."""
+        # Particles that were copied score the same text: it is evaluated once.
         pairs = list(dict.fromkeys((r.context, r.tokens) for r in requests if len(r.tokens) > 1))
         known = (
             dict(zip(pairs, await self._known.backend.score(pairs), strict=True)) if pairs else {}
         )
+        # One token needs no pass: the distribution after its context is there already.
         single = [r for r in requests if len(r.tokens) == 1]
         rows = [self._row(r.context, r.temperature) for r in single]
         ones = iter(drawing.log_prob(rows, [r.tokens[0] for r in single]) if single else ())
@@ -140,6 +143,7 @@ def _branch_value(u: float, log_in: float, log_out: float) -> bool:
     """True with probability in / (in + out), each given as a log."""
     if log_in == -math.inf:
         return False
+    # The exponential of more than 709 overflows.
     return log_out == -math.inf or u < 1.0 / (1.0 + math.exp(min(700.0, log_out - log_in)))
 
 

@@ -152,6 +152,7 @@ class LogprobsBackend(Backend):
         return await score_by_prefixes(self, pairs)
 
     def _rows(self, prompts: list[dict[str, list[int]]]) -> torch.Tensor:
+        # What vLLM leaves out stays NaN and is found below; it gives tokens in any order.
         rows = torch.full((len(prompts), self._size), float("nan"))
         step = max(1, _ENTRIES // self._size)
         for start in range(0, len(prompts), step):
@@ -176,6 +177,7 @@ def _engine(source: str, options: dict[str, Any]) -> Any:
     os.environ.pop("VLLM_USE_V2_MODEL_RUNNER", None)
     chosen: dict[str, Any] = {
         "max_logprobs": -1,
+        # The model's own: what vLLM would make of them for its draw is not asked for.
         "logprobs_mode": "raw_logprobs",
         "enable_prefix_caching": True,
         "disable_log_stats": True,

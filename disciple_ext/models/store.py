@@ -145,6 +145,7 @@ def alone(waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """
     folder = models_directory()
     folder.mkdir(parents=True, exist_ok=True)
+    # The file stays: who waits has it open, and a new one would be another lock.
     with (folder / ".lock").open("ab") as file:
         try:
             import fcntl
@@ -169,6 +170,7 @@ def digest(path: Path) -> str:
 
 
 def _holding(model: Entry) -> Holding:
+    # An added file comes first; one that is damaged does not hide a sound one in a package.
     wrong = None
     for state, path in (("added", place(model)), ("installed", _installed(model))):
         if path is None or not path.is_file():
@@ -182,6 +184,7 @@ def _holding(model: Entry) -> Holding:
 
 def _sound(model: Entry, path: Path) -> bool:
     with suppress(OSError):
+        # The size first: it costs nothing.
         return path.stat().st_size == model.size and digest(path) == model.sha256
     return False
 

@@ -86,6 +86,7 @@ class _Function(_Object):
         return replies
 
     async def replies(self, payloads: Sequence[Any]) -> Sequence[Any]:
+        # A coroutine function runs on the loop, a plain one in a thread: it may compute or wait.
         if _awaits(self._given):
             asked = (self._given(payload) for payload in payloads)
             return await asyncio.gather(*asked, return_exceptions=True)

@@ -94,6 +94,7 @@ class Served(FollowerProxy):
             there = ", ".join(map(repr, sorted(self._queues))) or "none"
             raise ValueError(f"no service {call.name!r} was given to this run; there are: {there}")
         try:
+            # Sorted: equal payloads are one text, by which replies are remembered.
             payload = json.dumps(call.payload, sort_keys=True)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"the payload of a call is not JSON: {error}") from error
@@ -102,6 +103,7 @@ class Served(FollowerProxy):
                 f"the payload for the service {call.name!r} has {len(payload)} characters of "
                 f"JSON; at most {LONGEST} are allowed"
             )
+        # Remembered as text, so that each caller has data of its own to change.
         return json.loads(await queue.ask(payload))
 
 
@@ -131,12 +133,15 @@ class ServiceQueue:
             return known
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+            # Futures of a loop that has ended are never set.
             self._waiting, self._under_way = {}, {}
             self._task = loop.create_task(self._collect())
+        # A service that must be asked each time shares what is not sent yet, and nothing else.
         future = self._under_way.get(payload) if self.service.remembered else None
         future = future or self._waiting.get(payload)
         if future is None:
             future = self._waiting[payload] = loop.create_future()
+            # Who asked may be gone: an error that nobody takes is not asyncio's to report.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(future)  # others may wait for the same
 
@@ -148,6 +153,7 @@ class ServiceQueue:
                 await asyncio.sleep(0)
             batch, self._waiting = self._waiting, {}
             self._under_way = batch
+            # Parsed anew: the service has data of its own, too.
             replies = await self._replies([json.loads(payload) for payload in batch])
             for (payload, future), reply in zip(batch.items(), replies, strict=True):
                 if future.done():

@@ -52,6 +52,7 @@ class Reward(Scorer):
         self._rows = rows
         self._label = self._index(label)
         longest = getattr(self._model.config, "max_position_embeddings", None)
+        # A tokenizer without a limit gives 1e30.
         self._longest = int(min(longest or math.inf, self._tokenizer.model_max_length, 2**20))
 
     def scores(self, texts: Sequence[Scored]) -> list[float]:

@@ -145,6 +145,7 @@ class Steps(Scorer):
             logs = self.scorer.tempered(self.scorer.scores(new))
             self._known.update(zip(new, logs, strict=True))
         sums = [math.fsum(self._known[step] for step in steps) for steps in cut]
+        # After the sums: one batch may have more steps than are remembered.
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return sums

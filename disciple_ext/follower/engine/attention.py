@@ -93,6 +93,8 @@ class SlotCache(Cache):  # type: ignore[misc]
         for store, new in ((self.keys, key_states), (self.values, value_states)):
             if layer_idx == len(store):
                 slots, tokens = self.capacity
+                # Zeros, since what is masked is still multiplied with 0: whatever lay in this
+                # memory might be no number, and then so would be the product.
                 store.append(new.new_zeros((slots, new.shape[1], tokens, new.shape[3])))
             if plan.write is None:
                 store[layer_idx][plan.read, :, plan.length - 1] = new[: plan.rows, :, 0]
@@ -100,6 +102,7 @@ class SlotCache(Cache):  # type: ignore[misc]
                 row, column, slot, position = plan.write
                 some = new[: plan.rows, :, 0] if new.shape[2] == 1 else new[row, :, column]
                 store[layer_idx][slot, :, position] = some
+        # Not used: the attention below reads the slots themselves.
         return key_states, value_states
 
     def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
@@ -178,6 +181,7 @@ _cache: ContextVar[SlotCache] = ContextVar("disciple_slot_cache")
 @contextmanager
 def attending(cache: SlotCache, config: PreTrainedConfig) -> Iterator[None]:
     """Let a model attend to slots and trunks; everybody else finds it as it was."""
+    # Only meanwhile: the model is the caller's, and stems are evaluated in the usual way.
     usual = config._attn_implementation
     token = _cache.set(cache)
     config._attn_implementation = NAME
@@ -198,6 +202,7 @@ def _attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Queries (rows, heads, new, size) to outputs (rows, new, heads, size)."""
+    # These change the scores: without them the numbers would be wrong, and nobody would know.
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")
@@ -222,6 +227,7 @@ def _attend(
         scores = own.new_empty((*own.shape[:3], trunk + plan.length))
         scores[..., trunk:] = own
         if len(plan.groups) > 1 or plan.groups[0].rows is not None:
+            # Rows under a shorter trunk, or under none, see nothing of the rest.
             scores[..., :trunk] = torch.finfo(scores.dtype).min / 2
         for g in plan.groups:
             some = q if g.rows is None else q[g.rows]
@@ -232,6 +238,7 @@ def _attend(
                 scores[..., : g.length] = part
             else:
                 scores[g.rows, :, :, : g.length] = part
+    # In float32 whatever the model's dtype, as transformers' own attention does it.
     p = torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype)
     out = torch.matmul(p[..., trunk:], values)
     for g in plan.groups:
@@ -247,6 +254,7 @@ def _attend(
     if plan.order is not None:
         out = out[plan.order]
     out = out.transpose(1, 2)
+    # Of padding, which has no slots; nobody reads it.
     if batch > plan.rows:
         out = torch.cat([out, out.new_zeros((batch - plan.rows, *out.shape[1:]))])
     return out, None

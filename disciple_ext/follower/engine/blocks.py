@@ -148,6 +148,7 @@ class Store:
 
     def _forget_idle(self) -> None:
         for trunk in list(self.trunks):
+            # They are in the order of their last use, so that all after this one are younger.
             if trunk.tick >= self.tick - _IDLE:
                 return
             self._forget_trunk(trunk)
@@ -189,6 +190,7 @@ class Store:
         Args:
             contexts: the texts, and how many of their tokens may be known at most.
         """
+        # Each call is one forward: what is idle or busy is counted in these.
         self.tick += 1
         found = []
         for context, most in contexts:
@@ -202,6 +204,7 @@ class Store:
         places: list[Place | None] = []
         for context, holder, known in found:
             place = None
+            # One context alone goes on in a slot: another would write to the same positions.
             if isinstance(holder, Slot) and holder.index not in taken:
                 # It goes on where it ends, or nearly so: what comes again is the same.
                 node: Prefix | None = context
@@ -220,6 +223,7 @@ class Store:
         # Room is made before anything is copied: it may move the slots, or forget them all.
         if not self._reserve(len(contexts), needed, longest, sources, trunks):
             return self.place(contexts)
+        # No source is given away: it is copied from below.
         free = self._free(needed, sources | taken)
         copies: list[tuple[int, int, int]] = []
         out: list[Place] = []
@@ -275,6 +279,7 @@ class Store:
     ) -> bool:
         """Make room for new slots; False where what was found was forgotten on the way."""
         slots, tokens = self.cache.capacity
+        # Twice as long, and below by half more slots: each growth copies all keys and values.
         while tokens < length:
             tokens = max(32, 2 * tokens)
         # Who was used in the last forward is likely to go on; all others may be replaced.

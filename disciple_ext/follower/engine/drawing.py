@@ -33,6 +33,7 @@ _CHUNK = {"cpu": 2**18}
 """Probabilities worked on at a time: on a CPU, what fits its cache."""
 _SPARSE = 16
 """A mask that allows fewer than one token in so many is kept as a list."""
+# Far above the smallest float32 (1e-38), near which a sum has lost the terms that underflowed.
 _TINY = 1e-20
 """Masses below this are worked out in float64."""
 
@@ -150,6 +151,7 @@ class Distributions:
         for i, mask in wanted:
             if mask is not None and self._cache.get(mask, device).dim() == 2:
                 chunks.setdefault(i // step * step, {}).setdefault(mask, {})[i] = None
+        # Zero past the vocabulary, so that the last block's sum needs no case of its own.
         padded, products = self._cache.scratch(self.logits, min(step, rows))
         for a in range(0, rows, step) if everything else sorted(chunks):
             logits = self.logits[a : a + step]
@@ -161,6 +163,7 @@ class Distributions:
             for mask, members in chunks.get(a, {}).items():
                 dense = self._cache.get(mask, device)
                 some = p if len(members) == n else p[[i - a for i in members]]
+                # A whole chunk is not gathered: it is in the order of its rows, not of the queries.
                 order = sorted(members) if len(members) == n else members
                 sums = torch.mul(some, dense, out=products[: len(members)]).sum(-1).double()
                 for i, row in zip(order, sums, strict=True):
@@ -180,6 +183,7 @@ def log_mass(queries: Sequence[Query], cache: MaskCache) -> list[float]:
     out = [0.0] * len(queries)
     work = _Work([(k, q) for k, q in enumerate(queries) if q.mask is not None], cache)
     for (k, _), total in zip(work.dense, work.totals, strict=True):
+        # Rounding may sum to more than 1, and a log mass above 0 would raise a weight.
         out[k] = min(0.0, math.log(total))
     if work.listed:
         for (k, _), log in zip(work.listed, work.log_listed.tolist(), strict=True):
@@ -211,6 +215,7 @@ def log_segments(
             if mask is not None:
                 logs[row, ~mask.array[node.ids]] = -math.inf
         top = logs.max(1, keepdims=True)
+        # Where nothing has any mass, minus infinity less itself would be no number.
         top = np.where(np.isfinite(top), top, 0.0)
         sums = np.add.reduceat(np.exp(logs - top), node.starts, axis=1)
         with np.errstate(divide="ignore"):
@@ -287,6 +292,7 @@ class _Work:
             self.sums = sums[0] if len(sums) == 1 else torch.cat(sums)
             self.cdf_blocks = self.sums.cumsum(-1)
             self.totals = self.cdf_blocks[:, -1].tolist()
+            # Written so that a total that is no number is among them.
             tiny = [k for k, t in enumerate(self.totals) if not t >= _TINY]
             if tiny:
                 self._list_instead(set(tiny))

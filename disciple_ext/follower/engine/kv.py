@@ -91,6 +91,7 @@ class KVBackend:
         places = self._store.place(ends)
         out: list[torch.Tensor] = [torch.empty(0)] * len(group)
         for part in self._parts(places):
+            # Logits of no more positions than the longest text: they are as wide as the vocabulary.
             keep = max(len(group[i][1]) for i in part)
             for i, logits in zip(part, self._forward([places[i] for i in part], keep), strict=True):
                 out[i] = logits[-len(group[i][1]) :]
@@ -144,6 +145,7 @@ class KVBackend:
         """
         cold: list[tuple[Prefix, Prefix]] = []
         for context in contexts:
+            # Where the parent is known, as for nearly every draw, one token is new: no search then.
             if context.length >= _LONG and context.parent not in self._store.where:
                 _, known = self._store.find(context)
                 if context.length - known.length >= _LONG:
@@ -246,6 +248,7 @@ class KVBackend:
         read: slice | torch.Tensor = slice(low, high)
         order: torch.Tensor | None = None
         seats = [s - low for s in slots]
+        # A slice of the slots is a view, a list of them a copy: a few idle ones cost less.
         if high - low > 2 * rows + 4:  # too many that nobody asks about in between
             read, seats = self._tensor(slots), list(range(rows))
         elif not in_order:
@@ -266,6 +269,8 @@ class KVBackend:
             sees = last[:, None] + torch.arange(-width, 0)
             unseen = torch.arange(length) > sees[:, :, None]
             mask = torch.zeros(unseen.shape, dtype=self.dtype)
+            # Half of the lowest number: a score is added to it, and the sum must not become -inf,
+            # as the softmax over a slot that sees nothing would be no number.
             mask = mask.masked_fill_(unseen, torch.finfo(self.dtype).min / 2)[:, None].to(
                 self.device
             )
@@ -281,6 +286,7 @@ class KVBackend:
             count = len(mine)
             index = None
             if len(members) > 1 or count < len(places) or count < 4:
+                # At least four rows, since products of fewer round otherwise (see ``bucket``).
                 index = self._tensor(mine + mine[:1] * (4 - count))
             groups.append(Group(index, count, base, trunk.keys, trunk.values))
         return groups
@@ -312,6 +318,7 @@ class KVBackend:
 def _trunk_of(stem: Prefix, cache: StemCache, row: int) -> Trunk:
     return Trunk(
         stem,
+        # Clones: views would keep the whole padded batch in memory.
         [t[row, :, : stem.length].clone() for t in cache.keys],
         [t[row, :, : stem.length].clone() for t in cache.values],
     )

@@ -178,6 +178,7 @@ class _Reader:
     def header(self) -> Header:
         version = self.scalar("I")
         if version not in (2, 3):
+            # A small number in the other order has nothing in its low half.
             swapped = version & 0xFFFF == 0
             why = (
                 "its bytes are in the other order than this machine's"
@@ -250,6 +251,7 @@ class _Reader:
     def array(self) -> Value:
         kind, count = self.scalar("I"), self.scalar("Q")
         if kind == STRING:
+            # Each text has a length of 8 bytes: a wrong count is found before so many are read.
             self.need(8 * count)
             return Value((ARRAY, kind), tuple(self.string() for _ in range(count)))
         if kind not in _SCALARS:

@@ -61,6 +61,7 @@ def from_gguf(
         config = _config(header, folder, file)
         tokenizer = _tokenizer(header, folder, file)
         model = _model(header, folder, file, config, getattr(torch, dtype))
+    # Else the temporary folder would be named in messages.
     tokenizer.name_or_path = model.config.name_or_path = str(header.path)
     model.generation_config.eos_token_id = sorted(ends_of_text(header))
     return from_model(model.eval().to(device), tokenizer, name=name or f"gguf:{path}")
@@ -213,6 +214,7 @@ def _reader(header: Header) -> Any:
     """What a ``gguf.GGUFReader`` of the file would offer: fields and tensors."""
     import numpy as np
 
+    # Mapped, so that one tensor at a time is in memory beside the model.
     data = np.memmap(header.path, mode="r")
     return SimpleNamespace(
         fields={key: _field(value) for key, value in header.fields.items()},

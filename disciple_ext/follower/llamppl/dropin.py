@@ -147,6 +147,7 @@ class FollowerLM(llms.CachedCausalLM):  # type: ignore[misc]  # llamppl ships no
     def reset_async_queries(self) -> None:
         """Do nothing: a query whose caller is gone is dropped by itself."""
 
+    # Particles are copied deeply, and all of them share the model.
     def __deepcopy__(self, memo: object) -> FollowerLM:
         return self
 

@@ -45,6 +45,7 @@ def _forgetting(name: str) -> Any:
     return method
 
 
+# Every method that changes a set: a mask that is left over would be another set's.
 for _name in (
     *("add", "clear", "discard", "pop", "remove", "update"),
     *("difference_update", "intersection_update", "symmetric_difference_update"),

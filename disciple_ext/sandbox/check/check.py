@@ -65,6 +65,7 @@ def check(source: str) -> list[Finding]:
     """
     try:
         tree = ast.parse(source)
+    # Deep nesting is a RecursionError or a MemoryError, and a null byte may be a ValueError.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         what = getattr(error, "msg", None) or str(error) or type(error).__name__
@@ -89,6 +90,7 @@ class _Visitor(ast.NodeVisitor):
     def __init__(self, tree: ast.Module) -> None:
         own = {n.name for n in ast.walk(tree) if isinstance(n, ast.AsyncFunctionDef)}
         self.coroutines = _COROUTINES | own
+        # A coroutine that is kept under a name may be awaited by it anywhere in the file.
         self.awaited = {
             n.value.id
             for n in ast.walk(tree)
@@ -156,6 +158,7 @@ class _Visitor(ast.NodeVisitor):
             case ast.List() | ast.Tuple() | ast.ListComp() | ast.GeneratorExp() | ast.DictComp():
                 return False
             case ast.Return():
+                # The caller of a helper may await what it returns; nobody awaits what step returns.
                 return self._inside_step()
             case ast.Assign(targets=[ast.Name(name)]):
                 return name not in self.awaited
@@ -220,6 +223,7 @@ def _clones(tree: ast.Module) -> Iterator[Finding]:
     for model in (n for n in tree.body if isinstance(n, ast.ClassDef)):
         for item in model.body:
             value = item.value if isinstance(item, ast.Assign | ast.AnnAssign) else None
+            # A table that nobody changes may well be shared.
             if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp) and _changed(
                 model, item
             ):

@@ -171,6 +171,7 @@ def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             seen.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
+    # One that is assigned twice may hold the other value where it is compared.
     return {name: values[0] for name, values in seen.items() if len(values) == 1}
 
 
@@ -183,6 +184,7 @@ def _literals(node: ast.expr, values: dict[str, ast.expr], depth: int = 4) -> li
             return [word for item in elts for word in _literals(item, values, depth)]
         case ast.Subscript(value=value):
             return _literals(value, values, depth)
+        # Bounded, since two names may be assigned to each other.
         case ast.Name() | ast.Attribute() if depth:
             known = values.get(ast.unparse(node))
             return _literals(known, values, depth - 1) if known is not None else []

@@ -29,6 +29,7 @@ def outline(tree: ast.Module) -> Iterator[Finding]:
         yield Finding(
             model.lineno, "InferenceModel has no base class", "derive it from `BaseModel`"
         )
+    # A base that the file defines or imports may derive from BaseModel: it is not followed.
     elif not bases & (known | {"BaseModel"}):
         base = ", ".join(sorted(bases))
         yield Finding(
@@ -64,6 +65,7 @@ def ends_nowhere(tree: ast.Module) -> Iterator[Finding]:
 
 def _model(tree: ast.Module) -> ast.ClassDef | None:
     found = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "InferenceModel"]
+    # The last one, as in Python: a class replaces an earlier one of its name.
     return found[-1] if found else None
 
 

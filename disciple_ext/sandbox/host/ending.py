@@ -30,8 +30,10 @@ class Exit:
 def cause(end: Exit, limits: Limits) -> DiscipleError:
     """The error for a run whose worker ended without a result."""
     cpu = limits.cpu or math.inf
+    # First, since such a worker has died by SIGKILL, too.
     if end.killed == "deadline":
         return LimitExceeded.timeout(limits.timeout)
+    # SIGKILL comes a second after SIGXCPU, to a program that has ignored it.
     if end.code == -signal.SIGXCPU or (end.code == -signal.SIGKILL and end.cpu >= cpu):
         return LimitExceeded(
             f"the program used more than {cpu:g} s of CPU time",
@@ -45,6 +47,7 @@ def cause(end: Exit, limits: Limits) -> DiscipleError:
             "memory); run it again, with fewer particles (-n) if memory is short"
         )
     if end.code < 0:
+        # Real-time signals have no names.
         known = -end.code in {s.value for s in signal.Signals}
         name = signal.Signals(-end.code).name if known else f"signal {-end.code}"
         return ProgramCrashed(

@@ -100,6 +100,7 @@ async def run(
         "seccomp": layers.seccomp,
         "limits": layers.limits,
         "memory": limits.memory * 2**20,
+        # The kernel counts CPU time in whole seconds.
         "cpu": math.ceil(limits.cpu if limits.cpu is not None else limits.timeout + 5),
         "kill_at": kill_at,
         "follower": follower.name,
@@ -108,6 +109,7 @@ async def run(
     forked = time.monotonic()
     session = zygote.fork(order, follower, limits, emit)
     try:
+        # Past the zygote: what it had read would lie in the memory of each worker after this one.
         session.start({**job, "sampler": sampler, "events": emit is not None, "detailed": detailed})
         # The zygote keeps the deadline; if it does not, something holds the zygote.
         late = max(0.0, kill_at - time.monotonic()) + 5.0

@@ -87,8 +87,10 @@ class Pipe:
                 self._fail(ProgramCrashed(f"the program broke the worker's protocol: {error}"))
             except DiscipleError as error:
                 self._fail(error)
+            # What a forged message makes our own code raise ends this run alone, too.
             except Exception as error:
                 self._fail(ProgramCrashed(f"the worker's message cannot be read: {error}"))
+            # The pipe is empty now: reading on would be a system call for nothing.
             if len(data) < _AT_ONCE:
                 return
 

@@ -48,16 +48,22 @@ class Zygote:
         # A new interpreter, no fork of this process: here are threads, which a fork does not
         # survive soundly, and secrets, which a worker must not inherit.
         ours, theirs = socket.socketpair()
+        # All runs share the loop that orders are written on: a zygote that reads none must not
+        # hold it for ever.
         ours.settimeout(_START)
         self._socket = ours
+        # A file: a pipe that is not read meanwhile fills, and whoever writes to it stops.
         self._errors = tempfile.TemporaryFile()
+        # It starts in / and without PYTHONPATH, so it is told where modules are.
         script = (
             f"import sys; sys.path[:] = {[os.path.abspath(p) for p in sys.path]!r}; "
             f"from disciple_ext.sandbox.worker.zygote import main; main({theirs.fileno()})"
         )
         # Nothing of the host's environment goes along: no key, no home, no proxy.
         environment = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+        # No threads of a numerical library's: a fork takes along only the thread that forks.
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+        # While this end is open here, the host sees no end of file when the zygote dies.
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-s", "-P", "-c", script],
@@ -93,6 +99,7 @@ class Zygote:
             warnings.warn(f"in the sandbox: {text}", RuntimeWarning, stacklevel=2)
         abi, layers = answer["landlock_abi"], answer["controls"]
         holds = {name: not failure(name, layers[name], abi) for name in ("seccomp", "landlock")}
+        # Landlock alone is no level: the filter carries the boundary.
         level = "seccomp" if holds["seccomp"] else "process"
         if all(holds.values()):
             level = "landlock+seccomp"
@@ -123,6 +130,7 @@ class Zygote:
         emit: Callable[[Event], None] | None,
     ) -> Session:
         """Fork a worker; its process may not exist yet when this returns."""
+        # Not sockets: over a socket a worker could pass descriptors on.
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         fds = [theirs_in, theirs_out]
@@ -139,6 +147,7 @@ class Zygote:
             session.close()
             raise
         finally:
+            # While the host holds the worker's ends, it sees no end of file when the worker dies.
             for fd in fds:
                 os.close(fd)
         return session
@@ -156,6 +165,7 @@ class Zygote:
     def _order(self, order: str, facts: dict[str, Any], fds: Sequence[int] = ()) -> None:
         line = json.dumps({"order": order, **facts}).encode() + b"\n"
         try:
+            # It may send a part of the line only; the descriptors go with the first byte.
             sent = socket.send_fds(self._socket, [line], fds) if fds else 0
             self._socket.sendall(line[sent:])
         except OSError as error:
@@ -222,6 +232,7 @@ def _vectors(size: int) -> tuple[mmap.mmap | None, int | None]:
     """Memory that the host writes and a worker may only read; None where there is no such thing."""
     if not hasattr(os, "memfd_create"):
         return None, None
+    # Sealed against shrinking, too: a write to a page that is gone would kill the host (SIGBUS).
     fd = os.memfd_create("vectors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     memory = mmap.mmap(fd, size)
@@ -231,6 +242,7 @@ def _vectors(size: int) -> tuple[mmap.mmap | None, int | None]:
     return memory, fd
 
 
+# From linux/fcntl.h: Python 3.11 has no name for it.
 _F_SEAL_FUTURE_WRITE = 0x10
 
 
@@ -279,9 +291,11 @@ class Pool:
             del self._tasks[key]
         self._tasks[key] = task  # the most recently used ones last
         self._evict()
+        # Others may wait for the same zygote: a run that is cancelled must not cancel its start.
         return await asyncio.shield(task)
 
     def _evict(self) -> None:
+        # One with runs under way is never ended, so there may be more than are kept for a while.
         idle = [
             key
             for key, task in self._tasks.items()

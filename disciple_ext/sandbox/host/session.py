@@ -165,6 +165,7 @@ class Session:
                         self._emit(event)
                     except Exception as error:  # the observer's fault, not the program's
                         self.fail(error)
+            # The pipe reads nothing more after it: only the first end counts.
             case Kind.DONE:
                 particles, log_evidence = read_outcome(payload)
                 self.done.set_result(Outcome(particles, log_evidence, self.tokens))
@@ -191,6 +192,7 @@ class Session:
     def _admit(self, payload: bytes) -> None:
         """Hold a batch's requests to their quotas, and keep them for the next round."""
         records = self._reader.records(payload)
+        # Before requests are made of them: a batch beyond the quota costs no more than its bytes.
         self._spend(len(records))
         for ticket, slot, request in self._reader.requests(records):
             if ticket in self._waiting:
@@ -221,6 +223,7 @@ class Session:
 
     def _submit(self, ticket: int, slot: int, request: Request) -> None:
         deliver = partial(self._deliver, ticket, slot, request)
+        # Requests are looked at one by one only once there is such a context.
         if self._reader.overlong and (problem := self._too_long(request)):
             deliver(None, problem)
             return
@@ -240,12 +243,14 @@ class Session:
     def _deliver(
         self, ticket: int, slot: int, request: Request, reply: Any, error: BaseException | None
     ) -> None:
+        # The run is over, and the memory for distributions may be unmapped.
         if ticket not in self._waiting:
             return
         del self._waiting[ticket]
         if slot >= 0:
             self._slots.discard(slot)
         if not self._records:
+            # All answers of this pass in one frame: what costs most is waking the worker.
             self.loop.call_soon(self._flush)
         if error is not None:
             own = isinstance(error, FollowerError)
@@ -270,6 +275,7 @@ class Session:
 
     def _needed(self, payload: bytes) -> None:
         need = read_need(payload)
+        # Counted before the work is done, which is on the loop that all runs share.
         self._encoded += sum(map(len, need.values()))
         if self._encoded > _MAX_ENCODED:
             raise Malformed(f"more than {_MAX_ENCODED} characters to encode")

@@ -78,6 +78,7 @@ def drop_root() -> int:
     """
     if os.geteuid() == 0:
         try:
+            # The user id last: after it there is no right to change the others.
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
@@ -93,6 +94,7 @@ def unshare() -> tuple[str, ...]:
     flags = 0
     for flag in _CLONE.values():
         flags |= flag
+    # All in one call: being root in the new user namespace gives the right to the others.
     if _libc.unshare(ctypes.c_int(flags)) == 0:
         return tuple(_CLONE)
     return ()
@@ -120,6 +122,7 @@ def close_all_but(keep: Iterable[int]) -> None:
 
 def limit(memory: int, cpu: int) -> None:
     """Set resource limits: memory beyond what is mapped now (bytes), CPU time (seconds)."""
+    # What is mapped now came with the fork: it is the zygote's, and no run's to pay for.
     ceilings = {
         "AS": _mapped() + memory,
         "CPU": cpu,
@@ -130,10 +133,12 @@ def limit(memory: int, cpu: int) -> None:
         "MSGQUEUE": 0,
         "RTPRIO": 0,
     }
+    # The filter forbids files and forks anyway, but the level ``process`` has no filter.
     for name, value in ceilings.items():
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is not None:
             soft, hard = resource.getrlimit(kind)
+            # A hard limit can be lowered only.
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
             # One second between SIGXCPU, which names the cause, and SIGKILL.
             resource.setrlimit(kind, (bound, bound + 1 if name == "CPU" else bound))
@@ -150,8 +155,10 @@ def _mapped() -> int:
 
 def no_new_privileges() -> None:
     """Give up every capability, and the ways to get any; hide from debuggers."""
+    # The kernel gives Landlock and seccomp to who is not root only after this.
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
     assert _libc is not None
+    # _LINUX_CAPABILITY_VERSION_3: three sets of 64 bits, all of them empty below.
     header = struct.pack("<Ii", 0x20080522, 0)
     nothing = bytes(24)
     _call("capset", _libc.capset(header, nothing))
@@ -177,6 +184,7 @@ def landlock() -> int:
     )
     fields = [fs, net, scopes][: 1 if abi < 4 else 2 if abi < 6 else 3]
     rules = struct.pack(f"<{len(fields)}Q", *fields)
+    # No rule follows: what a ruleset handles and no rule allows is forbidden.
     created = _syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint(0))
     fd = _call("landlock_create_ruleset", created)
     try:
@@ -200,6 +208,7 @@ def seccomp(read_fd: int, write_fd: int) -> None:
         raise OSError(f"no system call table for {platform.machine()} on {sys.platform}")
     code = _filter(arch, read_fd, write_fd)
     program = b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+    # Both buffers keep a name, since the kernel reads them through pointers.
     buffer = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, then a pointer to them
     header = struct.pack("@HP", len(code), ctypes.addressof(buffer))
@@ -218,7 +227,9 @@ Instruction = tuple[int, int, int, int]
 def _filter(arch: Architecture, read_fd: int, write_fd: int) -> list[Instruction]:
     """Classic BPF over ``struct seccomp_data``: the number at 0, the architecture at 4."""
     allow, refuse, kill = ((_RETURN, 0, 0, value) for value in (_ALLOW, _EPERM, _KILL))
+    # The architecture first: elsewhere the same number is another system call.
     code: list[Instruction] = [(_LOAD, 0, 0, 4), (_JEQ, 1, 0, arch.audit), kill, (_LOAD, 0, 0, 0)]
+    # Calls of the x32 ABI are of the same architecture, and have a bit of their own.
     if arch.x32 is not None:
         code += [(_JGE, 0, 1, arch.x32), kill]
     for number in arch.plain.values():
@@ -246,4 +257,5 @@ def _filter(arch: Architecture, read_fd: int, write_fd: int) -> list[Instruction
 
 def _argument(index: int) -> Instruction:
     """Load the low half of an argument (both architectures are little-endian)."""
+    # The low half is enough: descriptors are 32 bits to the kernel, and the flags asked about low.
     return (_LOAD, 0, 0, 16 + 8 * index)

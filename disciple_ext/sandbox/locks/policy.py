@@ -67,6 +67,7 @@ ARCHITECTURES = {
     "x86_64": Architecture(
         audit=0xC000003E,
         plain={
+            # No fcntl: by F_SETOWN it has the kernel send signals to others.
             "poll": 7,
             "munmap": 11,
             "brk": 12,
@@ -98,6 +99,7 @@ ARCHITECTURES = {
     "aarch64": Architecture(
         audit=0xC00000B7,
         plain={
+            # There is no poll on this architecture: the C library calls ppoll for it.
             "ppoll": 73,
             "exit": 93,
             "exit_group": 94,

@@ -69,6 +69,7 @@ def failure(layer: str, seen: dict[str, list[bool]] | str, abi: int) -> str:
         before, after = seen[control]
         if after:
             return f"{layer} does not hold: a locked process could {control}"
+        # What fails without the lock, too, says nothing of the lock.
         if not before:
             return f"{layer} cannot be witnessed: even an unlocked process cannot {control}"
     return ""

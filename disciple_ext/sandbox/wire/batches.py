@@ -30,6 +30,7 @@ _COUNT = struct.Struct("<I")
 
 _NEXT_BYTES, _LOG_PROBS = int(Op.NEXT_BYTES), int(Op.LOG_PROBS)
 
+# A context keeps its number to the end of the run, so that their count needs a bound.
 _MAX_PREFIXES = 1_000_000
 _MAX_MASKS = 2**17
 _MAX_MASK_BYTES = 2**28
@@ -66,9 +67,11 @@ class RequestWriter:
     def frames(self) -> bytes:
         """The frames of the batch; the next one begins."""
         head = COUNTS.pack(len(self._nodes), len(self._records))
+        # Masks are frames of their own, before it: the records name them.
         payload = b"".join((head, *self._nodes, *self._records))
         frames = b"".join((*self._mask_frames, encode(Kind.ASK, payload)))
         self._nodes, self._mask_frames, self._records = [], [], []
+        # Not before: this batch names masks by the numbers that may now be given away.
         self._masks.forget()
         return frames
 
@@ -82,6 +85,7 @@ class RequestWriter:
             return number
         new: list[Prefix] = []
         node: Prefix | None = prefix
+        # A loop, no recursion: a forced text may have more new tokens than the stack has room for.
         while node is not None and node not in known:
             new.append(node)
             node = node.parent
@@ -147,11 +151,14 @@ class RequestReader:
     def _new_prefixes(self, records: Sequence[Any]) -> None:
         prefixes, size = self._prefixes, self._vocabulary.size
         for parent, token in records:
+            # A parent is there already: no circles. A token out of range would be an assertion on
+            # the GPU, after which this whole process cannot use it.
             if parent >= len(prefixes) or token >= size:
                 raise Malformed("a context that is out of range")
             if len(prefixes) > _MAX_PREFIXES:
                 raise Malformed(f"more than {_MAX_PREFIXES} contexts")
             node = prefixes[parent].then(token)
+            # Noted and not refused: what asks for it fails alone, and the run goes on.
             self.overlong |= node.length > self._longest
             prefixes.append(node)
 
@@ -190,6 +197,7 @@ class RequestReader:
             except (IndexError, KeyError):
                 message = "a request names a context or a mask that was never sent"
                 raise Malformed(message) from None
+            # Written so that what is not a number is out of range, too.
             if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
                 raise Malformed("a request with a uniform or a temperature that is out of range")
             request = codec.read(first, second, one, two, third, u, temperature)

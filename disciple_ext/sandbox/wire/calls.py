@@ -24,4 +24,5 @@ def read_need(payload: bytes) -> dict[str, str]:
 def read_call(payload: bytes) -> tuple[int, str, Any]:
     """Ticket, name and payload of a call of a service."""
     data = as_dict(read_json(payload))
+    # Calls share their tickets with the records, which have four bytes for them.
     return as_count(data.get("ticket"), 2**32), as_text(data.get("name"), 200), data.get("payload")

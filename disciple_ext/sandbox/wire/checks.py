@@ -37,6 +37,7 @@ def read_json(payload: bytes) -> Any:
     Raises:
         Malformed: it is no JSON, or holds an integer of more than 18 digits.
     """
+    # By its bytes, before anything is parsed; brackets within texts count, too.
     if (
         payload.count(b"[") + payload.count(b"{") > _MAX_BRACKETS
         or payload.count(b",") > _MAX_ITEMS
@@ -49,6 +50,7 @@ def read_json(payload: bytes) -> Any:
 
 
 def _integer(digits: str) -> int:
+    # A longer one is an OverflowError where it becomes a float. The sign is among the 19.
     if len(digits) > 19:
         raise Malformed("a message has an integer of more than 18 digits")
     return int(digits)
@@ -78,6 +80,7 @@ def as_text(value: Any, longest: int = MAX_TEXT) -> str:
 
 def as_count(value: Any, below: int = 2**53) -> int:
     """The value, held to be an integer from 0 to below ``below``."""
+    # Not isinstance: true and false are integers to Python.
     if type(value) is not int or not 0 <= value < below:
         raise Malformed(f"a message should hold an integer from 0 to {below - 1}")
     return value

@@ -41,12 +41,14 @@ def read_outcome(payload: bytes) -> tuple[tuple[Particle, ...], float | None]:
     particles = []
     for row in map(as_dict, rows):
         reason = row.get("finish_reason")
+        # The type first: a forged list or object cannot be looked up in a set.
         if not isinstance(reason, str) or reason not in FINISH_REASONS:
             raise Malformed("an unknown finish reason")
         particles.append(
             Particle(
                 text=as_text(row.get("text")),
                 log_weight=as_log(row.get("log_weight")),
+                # A share of the whole is for the host to compute, from the log weights.
                 weight=0.0,
                 check=as_verdict(row.get("check")),
                 finish_reason=reason,
@@ -78,12 +80,14 @@ def read_error(
     """
     data = as_dict(read_json(payload))
     message = shortened(as_text(data.get("message", "")), 4000)
+    # The host's own error, and only where it has seen one: a program may claim any type.
     if failure is not None and data.get("type") == type(failure).__name__:
         return failure
     if data.get("type") == "SamplerError":
         return SamplerError(message)
     if data.get("type") == "Busy":
         return LimitExceeded.timeout(seconds, as_optional_count(data.get("line")))
+    # str: a forged type may be an object, which cannot be looked up.
     kind = _ERRORS.get(str(data.get("type")), ProgramCrashed)
     return kind(
         message,

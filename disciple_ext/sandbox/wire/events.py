@@ -47,6 +47,8 @@ from .frames import LONGEST, Kind, Malformed, encode
 
 __all__ = ["EventReader", "EventWriter"]
 
+# A row of a few bytes may keep all of a long text, so that the bytes that a worker may send
+# do not bound the texts that the host makes of them: these do.
 _MOST_AT_ONCE = 2**22
 """Characters of the texts of one step."""
 _MOST_JOINED = 2**28
@@ -137,6 +139,7 @@ class EventWriter:
             self._left = -1  # the reader will never know the numbers that it gave: no more of them
             return None
         self._left -= len(frame)
+        # Only for a frame that is sent: both ends must know the same last step.
         self._texts.replace(event.step, [state.text for state in event.particles])
         return frame
 
@@ -213,6 +216,7 @@ class EventReader:
                 return PopulationGiven(tuple(map(_origin, origins)))
             case "ProgramPrinted":
                 return ProgramPrinted(as_text(data.get("text")))
+        # Events of the outer loop and of a run's end are unknown: a program must not forge them.
         raise Malformed("an unknown event")
 
     def _particles(self, step: int, data: dict[str, Any]) -> tuple[ParticleState, ...]:
@@ -226,6 +230,7 @@ class EventReader:
         for row in rows:
             state = self._state(_row(row))
             size += len(state.text)
+            # After each row, before the next text is joined.
             if not self._texts.have_room(size):
                 raise Malformed("the texts of the particles are too long")
             states.append(state)

@@ -94,11 +94,14 @@ class Frames:
         self._buffer += data
         while len(self._buffer) >= HEADER.size:
             length, kind = HEADER.unpack_from(self._buffer)
+            # Before the payload has come: up to 4 GiB would be collected for it otherwise.
+            # A kind that only the host sends has no length here, and is refused by the -1.
             if self._longest is not None and length > self._longest.get(kind, -1):
                 raise Malformed(f"a message of kind {kind} and {length} bytes is not allowed")
             end = HEADER.size + length
             if len(self._buffer) < end:
                 return
+            # Not a view of it: a buffer that is looked at cannot be shortened.
             payload = bytes(self._buffer[HEADER.size : end])
             del self._buffer[:end]
             yield kind, payload

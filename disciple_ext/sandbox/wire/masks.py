@@ -36,6 +36,7 @@ class SentMasks:
             return 0
         number = self._numbers.get(mask)
         if number is None:
+            # Free numbers first: the host bounds how high a number may be.
             number = self._free.pop() if self._free else len(self._numbers) + 1
             self._numbers[mask] = number
             self._left -= mask.nbytes
@@ -53,6 +54,7 @@ class SentMasks:
 
 
 def _frame(number: int, mask: TokenMask) -> bytes:
+    # An id takes 32 bits, and packed bits take one for each token of the vocabulary.
     few = 32 * len(mask) < mask.size
     data = mask.ids.astype("<u4") if few else np.packbits(mask.array)
     return encode(Kind.MASK, MASK.pack(number, few) + data.tobytes())
@@ -82,9 +84,11 @@ def _mask(form: int, body: bytes, size: int) -> TokenMask:
         bits = np.unpackbits(np.frombuffer(body, np.uint8), count=size)
         return TokenMask(bits.view(np.bool_))
     ids = np.frombuffer(body, "<u4").astype(np.int64)
+    # Where they ascend, the last id bounds all of them, and none comes twice.
     if len(ids) and (ids[-1] >= size or np.any(ids[1:] <= ids[:-1])):
         raise Malformed("a mask whose ids are out of order or out of range")
     return TokenMask.of_ids(ids, size)
 
 
+# Bounded, since a worker may send as many masks as it likes.
 _masks: MaskMemo[tuple[int, int, bytes]] = MaskMemo(entries=2**14, nbytes=2**26)

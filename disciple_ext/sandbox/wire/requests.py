@@ -228,6 +228,7 @@ class _Score(Codec):
     @staticmethod
     def pack(request: Score, numbers: Numbers) -> Fields:
         a = numbers.context(request.context)
+        # The tokens go as the context that they lead to, so that the record has a fixed size.
         b = numbers.context(request.context.extend(request.tokens))
         return a, b, 0, 0, 0, 0.0, request.temperature
 
@@ -267,6 +268,7 @@ class _NextBytes(Codec):
 
     @staticmethod
     def floats(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        # A copy: this one cannot be written to, and keeps the whole frame in memory.
         return values.copy()
 
 
@@ -288,10 +290,12 @@ class _LogProbs(Codec):
 
     @staticmethod
     def floats(values: NDArray[np.float64]) -> NDArray[np.float32]:
+        # As a distribution is that comes through the shared memory.
         return values.astype(np.float32)
 
 
 def _prior(context: Prefix) -> Prefix | None:
+    # Number 0 stands for no context and for the empty one alike: no prior is empty.
     return None if context is Prefix.ROOT else context
 
 
@@ -328,5 +332,6 @@ def pack_vector(ticket: int) -> bytes:
 
 def pack_failure(ticket: int, message: str) -> tuple[bytes, bytes]:
     """The record of a request that failed, and the message that follows the records."""
+    # A message may quote half of a surrogate pair, which UTF-8 cannot spell.
     said = message[:1000].encode(errors="backslashreplace")
     return ANSWER.pack(ticket, _FAILED, len(said), 0.0, 0.0, 0.0), said

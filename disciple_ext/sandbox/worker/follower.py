@@ -55,6 +55,8 @@ class _PipeSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             self._passes += 1
+            # Something else is ready to run, and may ask for more. A program that spins on sleep(0)
+            # is never idle, though, and its requests must go out all the same.
             if self._passes < _IDLE_PASSES:
                 return []
         self._passes = 0
@@ -141,6 +143,7 @@ class RemoteFollower(BaseFollower):
     def _need(self, what: dict[str, str]) -> Tokens:
         if max(map(len, what.values())) > MAX_NEED:
             raise ValueError(f"a text of more than {MAX_NEED} characters")
+        # It holds the loop until the answer comes: prompt and encode are plain functions.
         self._link.send(encode_json(Kind.NEED, what))
         reply = json.loads(self._link.until(Kind.REPLY))
         if "error" in reply:
@@ -169,6 +172,7 @@ class RemoteFollower(BaseFollower):
             if isinstance(request, Call):
                 calls += self._call(ticket, request)
             elif isinstance(request, LogProbs) and not self._slots:
+                # The host ends a run that asks for more places than there are.
                 self._no_slot.append((ticket, waiting))
             else:
                 try:
@@ -177,6 +181,7 @@ class RemoteFollower(BaseFollower):
                     reason = f"the request is malformed: {type(error).__name__}: {error}"
                     self._fail(ticket, FollowerError(reason))
         self._queue.clear()
+        # Calls first: a batch ends the round, and the host makes one batch of the calls before it.
         self._link.send(b"".join((*calls, self._writer.frames())))
 
     def _call(self, ticket: int, call: Call) -> list[bytes]:
@@ -190,6 +195,7 @@ class RemoteFollower(BaseFollower):
 
     def _record(self, ticket: int, request: Request) -> None:
         slot = 0
+        # A place of its own for each, since all lie in the shared memory until they are read.
         if isinstance(request, LogProbs):
             slot = self._slot_of[ticket] = self._slots.popleft()
         self._writer.add(ticket, request, slot)
@@ -226,6 +232,7 @@ class RemoteFollower(BaseFollower):
         assert self._vectors is not None
         size = self.vocabulary.size
         shared = np.frombuffer(self._vectors, np.float32, size, 4 * size * slot)
+        # The place is free from now on, and the next distribution is written to it.
         vector = shared.copy()
         self._free(slot)
         return vector

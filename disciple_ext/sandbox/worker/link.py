@@ -35,6 +35,7 @@ class Link:
                 return None
             data = os.read(self._in, 2**18)
             if not data:
+                # The host has gone. No exit handler, which may be the program's, is to run now.
                 os._exit(0)
             self._arrived.extend(self._frames.feed(data))
         return self._arrived.popleft()

@@ -32,6 +32,7 @@ __all__ = ["READ_FD", "VECTOR_FD", "WRITE_FD", "main"]
 READ_FD, WRITE_FD, VECTOR_FD = 3, 4, 5
 """A worker's only file descriptors: from the host, to the host, and the vectors' memory."""
 
+# The longest order is a vocabulary.
 _MAX_ORDER = 2**26
 
 
@@ -65,6 +66,7 @@ class _Zygote:
         # SIGCHLD wakes the poll below through this pipe.
         self.woken, wake = os.pipe()
         os.set_blocking(self.woken, False)
+        # Python takes no other descriptor here: a signal's handler must never wait.
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -79,6 +81,7 @@ class _Zygote:
             ready = dict(poll.poll(left))
             if self.woken in ready:
                 os.read(self.woken, 4096)
+            # In this order: who has ended by itself did not die of its deadline.
             self.reap()
             self.end_late()
             if self.control.fileno() in ready and not self.receive():
@@ -107,6 +110,7 @@ class _Zygote:
                 except Exception as error:
                     self.answer("failed", message=f"{type(error).__name__}: {error}")
             case "vocabulary":
+                # Before the forks, so that all workers share its memory and none builds it anew.
                 self.state.vocabulary(order)
                 self.freeze()
                 self.answer("ready")
@@ -122,6 +126,7 @@ class _Zygote:
 
     def prepare(self, order: dict[str, Any]) -> None:
         """Import everything, give up what can be given up, and witness the locks."""
+        # Before it becomes another user, who may not be able to read where the package lies.
         self.entry = importlib.import_module(order["entry"])
         self.state = self.entry.prepare(order)
         self.freeze()
@@ -181,6 +186,7 @@ class _Zygote:
             try:
                 self.become_worker(order, fds, parent)
             finally:
+                # Whatever was raised: a child must not go on as a second zygote.
                 os._exit(70)
         for fd in fds:
             os.close(fd)
@@ -188,6 +194,7 @@ class _Zygote:
         self.answer("forked", number=order["number"], pid=pid)
 
     def become_worker(self, order: dict[str, Any], fds: list[int], parent: int) -> None:
+        # The zygote's end of this pipe is inherited: a signal here would wake the zygote.
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _move(fds, (READ_FD, WRITE_FD, VECTOR_FD))
