@@ -35,6 +35,7 @@ class LibraryPlanner(Planner):
         self, inner: PlannerLike, library: Library, *, writable: bool, hold_out: bool = False
     ) -> None:
         self._inner = as_planner(inner)
+        # The planner's name: prices, messages and logs are about what is asked and paid for.
         self.name, self.listens = self._inner.name, self._inner.listens
         self._library = library
         self._writable = writable
@@ -69,6 +70,8 @@ class LibraryPlanner(Planner):
             self._library.record(program, task.instruction, passed, family=task.family)
 
     def _candidate(self, task: Task, feedback: Sequence[Feedback]) -> Entry | None:
+        # Once the planner was asked, the library is done: its programs would not learn from the
+        # feedback.
         tried = {failed.program.hash for failed in feedback}
         if _own(feedback) or len(tried) >= TRIED:
             return None
