@@ -134,6 +134,7 @@ def run_demo(
         asked = Task(task.prompt, n=task.n, limits=Limits(timeout=120))
         try:
             result = self_steer(asked, follower=follower, seed=seed)
+        # The other eight tasks would fail with it, too.
         except FollowerError:
             raise
         except DiscipleError as error:
