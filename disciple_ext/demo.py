@@ -134,8 +134,8 @@ def run_demo(
         asked = Task(task.prompt, n=task.n, limits=Limits(timeout=120))
         try:
             result = self_steer(asked, follower=follower, seed=seed)
-        # The other eight tasks would fail with it, too.
         except FollowerError:
+            # The other eight tasks would fail with it, too.
             raise
         except DiscipleError as error:
             yield DemoRow(task, None, False, error)

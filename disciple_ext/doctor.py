@@ -99,8 +99,9 @@ def _package(name: str) -> Condition:
 def _accelerator() -> Condition:
     try:
         import torch
-    # OSError: a torch whose libraries do not fit the machine fails in the loader, not the import.
     except (ImportError, OSError) as error:
+        # OSError: a torch whose libraries do not fit the machine fails in the loader, not the
+        # import.
         fix = "reinstall torch; `pip install --force-reinstall torch`"
         return Condition("device", False, True, f"torch does not load: {error}", fix)
     if torch.cuda.is_available():

@@ -92,8 +92,8 @@ def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
     """
     try:
         code = compile(source, PROGRAM_FILE, "exec")
-    # Half of a surrogate pair in the source gives a UnicodeEncodeError, which is a ValueError.
     except (SyntaxError, ValueError) as error:
+        # Half of a surrogate pair in the source gives a UnicodeEncodeError, which is a ValueError.
         line = getattr(error, "lineno", None)
         where = f" in line {line}" if line else ""
         raise ProgramRejected(

@@ -67,8 +67,8 @@ async def run_particles(
         population = await sampler(run, job.n)
         run.report(population)
         particles = [await _finished(p, run) for p in population.particles]
-    # These name the particle and the step already.
     except DiscipleError:
+        # These name the particle and the step already.
         raise
     except Exception as error:  # a weight that is no number, say: the program may set anything
         raise loader.crash(error, job.source) from error

@@ -154,9 +154,9 @@ def work(state: _State, order: dict[str, Any]) -> None:
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
         try:
             frame = loop.run_until_complete(_run(job, state, link))
-        # Also SystemExit and KeyboardInterrupt: a program may raise them, and the host waits for a
-        # word.
         except BaseException as error:
+            # Also SystemExit and KeyboardInterrupt: a program may raise them, and the host waits
+            # for a word.
             frame = _failure(error, job["source"])
     printed.flush()
     link.send(frame)
@@ -254,8 +254,8 @@ def _failure(error: BaseException, source: str) -> bytes:
         data |= {"traceback": _cut(known.traceback), "text": _cut(known.text)}
     try:
         return encode_json(Kind.FAILED, data)
-    # The exception's fields are the program's to set, and may not be JSON.
     except (TypeError, ValueError):
+        # The exception's fields are the program's to set, and may not be JSON.
         return encode_json(Kind.FAILED, {"type": "", "message": data["message"]})
 
 

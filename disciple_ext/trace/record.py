@@ -188,8 +188,8 @@ class Recorder(Observer):
             said = {"check": outcome.check, "verified": outcome.verified, "rule": rule}
             chosen = None if text is None else clean(text, 100_000)
             self._answer = {"text": chosen, **said, "ess": round(outcome.ess, 4)}
-        # With attempts, the error is that of the last one, and has its place already.
         elif not outcome.attempts:
+            # With attempts, the error is that of the last one, and has its place already.
             tried = self._tried.setdefault(max(self._attempt, 1), _tried(""))
             tried["outcome"], tried["error"] = (
                 type(outcome).__name__,

@@ -151,9 +151,9 @@ class AnswerStore:
         """Turn what is wrong with the file into a warning."""
         try:
             yield
-        # First, for it is a DatabaseError too: a file that is locked must not be taken for a
-        # damaged one.
         except (sqlite3.OperationalError, OSError) as error:  # locked, read-only, no space
+            # First, for it is a DatabaseError too: a file that is locked must not be taken for a
+            # damaged one.
             warnings.warn(
                 f"the cache of answers {self.path} cannot be used ({error}); the planner is asked",
                 RuntimeWarning,

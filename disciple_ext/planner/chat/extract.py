@@ -74,7 +74,7 @@ def parses(code: str) -> bool:
     """Is this whole Python source?"""
     try:
         ast.parse(code)
-    # The last two come from source that is nested too deeply for the parser.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # The last two come from source that is nested too deeply for the parser.
         return False
     return True

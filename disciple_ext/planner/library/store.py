@@ -296,8 +296,8 @@ def _read(path: Path) -> Entry | None:
     entry = Entry(**fields)
     try:
         named = entry.program.hash[:NAME]
-    # JSON may spell half of a surrogate pair, which cannot be hashed.
     except UnicodeEncodeError:
+        # JSON may spell half of a surrogate pair, which cannot be hashed.
         return None
     # A source that was edited by hand has not passed anything: its hash gives it away.
     return entry if named == entry.name == path.stem else None
