@@ -97,7 +97,6 @@ class History:
             return
         assert result is not None
         self.tried(trial.plan, outcome.seconds, result=result, why=outcome.why)
-        # `>=`, not `>`: of equals the later one is kept.
         if self.best is None or outcome.accepted or _worth(result) >= _worth(self.best):
             self.best = self._timed(result)
         if not outcome.accepted:

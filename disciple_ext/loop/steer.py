@@ -134,8 +134,8 @@ async def aself_steer(
     recorder = recorder_for(trace, task, seed)
     setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
     chosen = chosen_planner(registry, planner)
-    prestart(setting)
     # The zygote takes up to half a second: it starts now, while the planner is asked.
+    prestart(setting)
     load = Loading(registry, follower, setting)
     trusted = chosen.trusted
     if not trusted:

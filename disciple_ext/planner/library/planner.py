@@ -70,9 +70,9 @@ class LibraryPlanner(Planner):
             self._library.record(program, task.instruction, passed, family=task.family)
 
     def _candidate(self, task: Task, feedback: Sequence[Feedback]) -> Entry | None:
+        tried = {failed.program.hash for failed in feedback}
         # Once the planner was asked, the library is done: its programs would not learn from the
         # feedback.
-        tried = {failed.program.hash for failed in feedback}
         if _own(feedback) or len(tried) >= TRIED:
             return None
         hold_out = task.family if self._hold_out else None
