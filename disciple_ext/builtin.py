@@ -42,6 +42,7 @@ def register_masks() -> dict[str, type[Mask]]:
 def register_planners() -> dict[str, Callable[..., Any]]:
     """The offline expert, any OpenAI-compatible endpoint, recordings, and the follower itself."""
 
+    # Imports stand inside the factories: listing what there is should load none of it.
     def expert(argument: str) -> Any:
         from .planner.expert.planner import ExpertPlanner
 
@@ -76,6 +77,7 @@ def register_planners() -> dict[str, Callable[..., Any]]:
 @hookimpl
 def register_followers() -> dict[str, Callable[[str], Any]]:
     """The embedded follower, those of the catalogue, GGUF files, and Hugging Face models."""
+    # Inside, because this module is loaded in the zygote, too, which has no use for followers.
     from .models.catalogue import catalogue
 
     def embedded(argument: str) -> Any:
@@ -158,6 +160,7 @@ def _with_options(name: str, factory: Callable[..., Any], argument: str, what: s
     model, _, options = argument.partition(",")
     if not model:
         raise UsageError(f"name {what}; options follow after a comma, as in ',temperature=0.5'")
+    # The model first and apart: `call` knows named options only.
     return call("service", name, partial(factory, model), options) if options else factory(model)
 
 

@@ -135,6 +135,7 @@ def run_demo(
         try:
             result = self_steer(asked, follower=follower, seed=seed)
         except FollowerError:
+            # The other eight tasks would fail with it, too.
             raise
         except DiscipleError as error:
             yield DemoRow(task, None, False, error)

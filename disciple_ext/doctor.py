@@ -100,6 +100,8 @@ def _accelerator() -> Condition:
     try:
         import torch
     except (ImportError, OSError) as error:
+        # OSError: a torch whose libraries do not fit the machine fails in the loader, not the
+        # import.
         fix = "reinstall torch; `pip install --force-reinstall torch`"
         return Condition("device", False, True, f"torch does not load: {error}", fix)
     if torch.cuda.is_available():
@@ -143,6 +145,7 @@ def _sandbox() -> list[Condition]:
     from .sandbox.host import host
 
     try:
+        # On the loop of the runs, where the zygote then belongs.
         seen = inprocess.submit(host.witness()).result(_WITNESS_SECONDS)
     except (DiscipleError, TimeoutError, OSError) as error:
         detail = f"it does not start: {error or type(error).__name__}"
@@ -181,6 +184,7 @@ def _layer(name: str, what: str, seen: Witness) -> Condition:
     tried = seen.layers[name]
     if isinstance(tried, str):
         return Condition(name, False, False, f"cannot be put on: {tried}", facts={"error": tried})
+    # Older kernels have a Landlock that stops less; what it does not claim is no fault.
     claimed = probe.SECCOMP if name == "seccomp" else probe.landlock_controls(seen.landlock_abi)
     controls = tuple(
         Control(control, before, after, _verdict(before, after, control in claimed))
@@ -195,6 +199,7 @@ def _verdict(before: bool, after: bool, claimed: bool) -> str:
         return "stopped"
     if not claimed:
         return "not its job"
+    # It failed before the lock, too: that proves nothing of the lock.
     return "NOT STOPPED" if after else "not witnessed"
 
 

@@ -43,6 +43,7 @@ def check_agreement(follower: HostFollower, stock: Stock, tokens: int = 6) -> fl
     vocabulary = follower.vocabulary
     mask = vocabulary.max_chars(MAX_CHARS) & vocabulary.text_mask
     text = tuple(int(t) for t in np.random.default_rng(0).choice(sorted(mask), tokens))
+    # A number that no measured run has, so that nothing of this is left in a cache for one.
     given = prompts("c", 999_999)
     both = [follower.prompt(p) for p in (given.prior, given.proposal) if p is not None]
 

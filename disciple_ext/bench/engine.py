@@ -150,6 +150,7 @@ def _jobs(s: Selection) -> Iterator[Job]:
     for model in s.models:
         for case in s.cases:
             for n in s.n if case != "d" else ():
+                # Stock is so slow that all of its cells would take longer than everything else.
                 stock = s.stock_everywhere or n == 32 or model == "32k"
                 chosen = [i for i in IMPLEMENTATIONS if stock or i not in _SLOW]
                 yield Job(Cell(case, model, n, s.tokens), repeats(chosen), memory)
@@ -198,11 +199,15 @@ def run(
         else:
             if bench is None or bench.model != cell.model:
                 bench, warm = None, set()
+                # Two models at a time might not fit, and their memory would show in the figures.
                 load.cache_clear()
                 gc.collect()
                 bench = Bench(cell.model, device=selection.device, level=selection.level)
+                # The tolerance is for float32; on a GPU the models are in bfloat16.
                 if selection.device == "cpu":
                     bench.check()
+            # The first run pays for compiled kernels, masks and allocations that all later ones
+            # share.
             if (implementation, cell) not in warm:
                 bench.warm_up(implementation, cell)
                 warm.add((implementation, cell))

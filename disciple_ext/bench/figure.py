@@ -30,6 +30,7 @@ def draw(rows: Sequence[Measurement], path: Path) -> None:
         raise UsageError(
             "the figure needs matplotlib: pip install 'disciple-ext[bench]', or leave --figure out"
         ) from error
+    # No display is needed; the default backend may look for one.
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "disciple"  # the same log, the same file
     from matplotlib import pyplot

@@ -89,6 +89,8 @@ class Log:
                 self.rows = {row.key: row for row in read_log(directory)}
                 data = (directory / RESULTS).read_bytes()
                 os.truncate(directory / RESULTS, data.rfind(b"\n") + 1)  # a torn line goes
+                # Times of two machines or versions in one table would be compared as if they were
+                # of one.
                 if read_machine(directory) != now:
                     raise UsageError(
                         f"{directory} was measured on another machine or with other versions "

@@ -67,6 +67,7 @@ class Loop:
                 noise = torch.randn(cell.n, generator=generator, device=device)
                 weights += NOISE * noise
             text = torch.cat((text, token), 1)
+            # The last token needs no forward pass: nothing is drawn after it.
             if written + 1 < cell.tokens:
                 prior.append(token)
                 if proposal is not prior:
@@ -97,6 +98,7 @@ class _Batch:
             self._forward(start)
             self._cache.batch_repeat_interleave(rows)
             self.logits = self.logits.expand(rows, -1)
+            # The prompt is in the cache already; only a text behind it is still to be evaluated.
             start = start[:, :0]
         ids = start.expand(rows, -1)
         if text is not None:
@@ -112,4 +114,5 @@ class _Batch:
         output = self._model(
             input_ids=ids, past_key_values=self._cache, use_cache=True, logits_to_keep=1
         )
+        # float32 for the sums over the vocabulary, whatever the model computes in.
         self.logits = output.logits[:, -1].float()

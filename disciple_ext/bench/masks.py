@@ -39,6 +39,7 @@ PACKAGES = ("llguidance", "genlm-control")
 
 PARTICLES = 32
 SIZES = {"8k": 8_000, "32k": 32_000, "128k": 128_000}
+# Two levels and brackets: no regular expression can count these.
 ARITHMETIC = """start: sum
 sum: product | sum "+" product | sum "-" product
 product: atom | product "*" atom
@@ -139,6 +140,7 @@ def ours(case: str, tokens: Vocabulary, steps: int, seed: int = 0) -> Timed:
         uniforms = source.random(PARTICLES).tolist()
         begun = time.process_time()
         Distributions(logits, cache)
+        # What an unmasked draw needs, too: it is taken off below.
         bare = time.process_time() - begun
         begun = time.process_time()
         allowed = [mask.allowed(tokens) for mask in masks]
@@ -153,6 +155,7 @@ def ours(case: str, tokens: Vocabulary, steps: int, seed: int = 0) -> Timed:
         timed.places.append(Place(texts[at], allowed[at]))
         for i, token in enumerate(drawn):
             texts[i] += (token,)
+            # A text that is over begins anew, so that every step has all particles.
             if token in tokens.eos or not masks[i].allowed(tokens) & text:
                 masks[i], texts[i] = start.clone(), ()
     return timed
@@ -211,6 +214,8 @@ class Potentials:
             weights = np.exp(logits)
             share = weights[inside].sum() / weights.sum()
             logits[inside] += np.log(0.8 / share)
+            # Where everything is allowed, there is nothing outside; the log of 0 must not spoil the
+            # row.
             logits[~inside] += np.log(0.2 / max(1e-300, 1 - share))
         self.model.ready = logits - np.logaddexp.reduce(logits)
         return [self.tokens.tokens[i] for i in place.tokens]
@@ -270,6 +275,7 @@ def run(
     """
     if unknown := [case for case in cases if case not in CASES]:
         raise UsageError(f"there is no case {unknown[0]!r}; one of {', '.join(CASES)}")
+    # CPU time is compared: threads that wait for one another would count in it.
     torch.set_num_threads(1)
     log = Log(out, packages=PACKAGES)
     plan = [(size, case) for size in sizes for case in cases]
@@ -279,6 +285,7 @@ def run(
             continue
         if size != of_size:
             tokens, of_size = vocabulary(size), size
+            # Before the clock: it is built once for each vocabulary, not for each mask.
             grammars(tokens)
         assert tokens is not None
         # All of a case or nothing: what is in the log is not measured again.
@@ -307,5 +314,6 @@ def _measure(
         places = [(place, kind) for place in timed.places]
         times = theirs.timed(places, False, seconds)
         yield from rows(f"awrs-{kind}", theirs.build, times)
+    # Each context once: theirs caches what it has computed for one.
     fresh = {place.tokens: (place, "flat") for place in timed.places}
     yield from rows("weights", None, theirs.timed(fresh.values(), True, seconds))

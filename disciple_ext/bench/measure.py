@@ -79,6 +79,7 @@ class Bench:
 
     def warm_up(self, implementation: str, cell: Cell) -> None:
         """Run once without a clock: the whole cell with what is ours, a few tokens else."""
+        # With a prompt of its own, so that the measured run finds nothing in a cache.
         run = run_number(cell, implementation, "warm", 0)
         if implementation in ("stock", "tuned", "loop", "loop-shared"):
             cell = replace(cell, n=2, tokens=min(2, cell.tokens))
@@ -102,6 +103,7 @@ class Bench:
             # That run of ours was measured another day, or is not wanted: make one like it.
             self._recording = self.ours.run(cell, run, "none")
         action = self._run(implementation, cell, run)
+        # Before the clock: what earlier runs have left must not be collected in this one.
         gc.collect()
         clock = _cpu_seconds if metric == "cpu" else time.perf_counter
         begun = clock()
@@ -141,6 +143,7 @@ class Bench:
 def run_number(cell: Cell, implementation: str, metric: str, repeat: int) -> int:
     """A number from 0 to 999999 for a run: its seed, and the mark of its prompts."""
     key = (cell.case, cell.model, cell.n, cell.tokens, implementation, metric, repeat)
+    # crc32 and not hash(), which Python salts anew in each process.
     return zlib.crc32(repr(key).encode()) % 1_000_000
 
 
@@ -154,6 +157,7 @@ def _cpu_seconds() -> float:
 
 def _tree_seconds(pid: str) -> float:
     try:
+        # From the last bracket: the process's name before it may hold blanks and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # no such system, or the process has ended meanwhile
         return 0.0

@@ -30,7 +30,11 @@ def peak_megabytes(implementation: str, cell: Cell, level: str | None = None) ->
     """
     order = json.dumps({"implementation": implementation, "cell": asdict(cell), "level": level})
     done = subprocess.run(
-        [sys.executable, "-m", __name__, order], capture_output=True, text=True, check=False
+        # A process of its own: the peak of one that has run before is the peak of all its runs.
+        [sys.executable, "-m", __name__, order],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -47,6 +51,7 @@ def _main(order: str) -> None:
     implementation, cell = given["implementation"], Cell(**given["cell"])
     bench = Bench(cell.model, level=given["level"])
     small = Cell(cell.case, cell.model, min(2, cell.n), min(2, cell.tokens))
+    # Libraries load on first use, and are no part of what a run takes.
     bench.warm_up(implementation, small)
     before = _status("VmRSS")
     try:

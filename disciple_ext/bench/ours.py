@@ -69,6 +69,7 @@ class Ours:
         backend: Any = self.follower.backend
         recording: Recording = []
         for name in _METHODS:
+            # On the object: the class stays as it is for every other follower.
             setattr(backend, name, _recorded(getattr(backend, name), name, recording))
         try:
             run_program(
@@ -100,6 +101,7 @@ class Ours:
         async def calls() -> None:
             for name, args, named in recording:
                 await getattr(backend, name)(*args, **named)
+            # Kernels run on after the call returns; without this their time would not be counted.
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
 

@@ -79,10 +79,12 @@ def measure(pairs: int = 9, level: str | None = None) -> Costs:
     ready: list[float] = []
     with _PrivateMemory() as memory:
         for seed in range(pairs):
+            # In turns and with the same seed: a machine that grows slower does so for both.
             inside = self_steer(_TASK, n=32, seed=seed, sandbox=level).timings
             outside = self_steer(_TASK, n=32, seed=seed, sandbox="none").timings
             rows.append((inside["inference"], outside["inference"]))
             ready.append(inside["ready"])
+    # Short runs, for enough starts to speak of a 95th percentile.
     for seed in range(40):
         program = "class InferenceModel(BaseModel):\n    async def step(self): self.finish()"
         done = run_program(program, n=1, seed=seed, sandbox=level)
@@ -93,6 +95,7 @@ def measure(pairs: int = 9, level: str | None = None) -> Costs:
         wall_seconds=(statistics.median(a for a, _ in rows), statistics.median(b for _, b in rows)),
         batch_us=_batch_us(level, pairs),
         private_mb=memory.most,
+        # The first run, less one that found the zygote there.
         zygote_s=zygote - rows[0][0],
     )
 
@@ -106,6 +109,7 @@ def _batch_us(level: str | None, pairs: int) -> float:
     for _ in range(pairs):
         inside = run_program(_LOCKSTEP, task, sandbox=level, **options).timings
         outside = run_program(_LOCKSTEP, task, sandbox="none", **options).timings
+        # The worker's start is a figure of its own.
         extra.append((inside["inference"] - inside["ready"] - outside["inference"]) / _BATCHES)
     return 1e6 * statistics.median(extra)
 
@@ -156,6 +160,7 @@ class _PrivateMemory:
         self._thread.join()
 
     def _watch(self) -> None:
+        # A worker's memory is gone with it, so it has to be looked at while it lives.
         while not self._over.wait(0.02):
             for zygote in children("self"):
                 for worker in children(zygote):

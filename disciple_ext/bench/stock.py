@@ -59,6 +59,7 @@ class Stock:
         backend = self.lm.model
         backend.batch_size = cell.n if tuned else _BATCH_SIZE
         backend.timeout = _TUNED_TIMEOUT_S if tuned else _TIMEOUT_S
+        # LLaMPPL draws from numpy's global state.
         np.random.seed(run)
         asyncio.run(self._run(cell, run, tuned))
 
@@ -114,6 +115,8 @@ class _Writer(Model):  # type: ignore[misc]  # llamppl ships no types
         masked = self.cell.case in "bc"
         if masked:
             mask = self.lm.masks.token_length_mask(min=1, max=MAX_CHARS)
+            # The prior is observed, so that its mass is in the weight; the proposal is only
+            # restricted.
             await self.observe(self.prior.mask_dist(mask), True)
             if self.proposal is not None:
                 await self.intervene(self.proposal.mask_dist(mask), True)
@@ -129,6 +132,7 @@ class _Writer(Model):  # type: ignore[misc]  # llamppl ships no types
 
 async def _open(lm: Any, prompt: Tokens, text: list[int] | None = None) -> Any:
     """A context under a prompt of ready token ids, with the text that is there already."""
+    # Its own constructor takes a text and encodes it; here the ids must be those of our prompts.
     ctx = LMContext.__new__(LMContext)
     ctx._init_common(lm, "", 1.0, False, True)
     ctx.prompt_token_count = len(prompt)

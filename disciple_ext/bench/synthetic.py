@@ -92,6 +92,7 @@ def load(name: str, device: str = "cpu") -> Loaded:
         **shape,
     )
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    # The caller's random state stays as it was.
     with torch.random.fork_rng(devices=[]), torch.device(device):
         torch.manual_seed(0)
         model = LlamaForCausalLM(config)

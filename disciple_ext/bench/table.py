@@ -67,6 +67,7 @@ class Medians:
                 same = (other.case, other.model, other.n) == (cell.case, cell.model, cell.n)
                 if same and other.tokens < cell.tokens:
                     cell, found = other, self.get(other, implementation, metric)
+        # In (d) the program decides how many tokens: tokens is 0, and the figure is that of a run.
         return None if found is None else found / (cell.n * cell.tokens or 1)
 
     def repeats(self) -> tuple[int, int]:

@@ -137,6 +137,7 @@ def engine(
     from ..bench import engine as bench
     from ..bench.log import machine
 
+    # No error: scripts that measure on every machine go on without this one.
     if device != "cpu" and not _has_cuda():
         note("there is no CUDA device here: nothing was measured")
         return
@@ -149,6 +150,7 @@ def engine(
         "metrics": _list(metric, "--metric"),
         "tokens": tokens,
         "repeats": repeats,
+        # Who names cases, models or particles wants these and no sweep over others.
         "sweeps": sweeps if sweeps is not None or not (case or model or n) else False,
         "stock_everywhere": implementation is not None or None,
         "level": level,
@@ -233,6 +235,7 @@ def _report(directory: Path, page: Path | None, figure: Path | None, as_json: bo
         return
     text = tables(rows, read_machine(directory))
     if figure is not None:
+        # Relative to the page, so that it holds wherever the documentation is put.
         link = Path(os.path.relpath(figure, page.parent)).as_posix()
         text = f"![Ratios by case, shares of the floor, and cost by N]({link})\n\n{text}"
     into_page(page, text)

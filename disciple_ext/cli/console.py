@@ -13,6 +13,7 @@ from rich.console import Console
 __all__ = ["answer", "answer_json", "errors", "escape", "examples", "note", "table", "visible"]
 
 # Controls that rearrange what a terminal shows, beside the category Cc: directional overrides.
+# A text with these can show as other than it is: a model's text must not pass for ours.
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -40,8 +41,10 @@ def _spelled(char: str) -> str:
 def answer(text: str) -> None:
     """Print an answer: as it is into a pipe, escaped on a terminal."""
     out = sys.stdout
+    # Into a pipe as it is: the bytes may be compared or counted, and no terminal is steered.
     shown = escape(text) if out.isatty() else text
     encoding = out.encoding or "utf-8"
+    # A terminal's encoding may lack a character: shown as an escape, not as a crash.
     out.write(shown.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     out.flush()
 

@@ -73,6 +73,7 @@ def _shown(row: DemoRow) -> str:
     elif row.result is not None and row.result.text is not None:
         result, text = row.result, row.result.text
         lines.append(_block("text", escape(text)))
+        # Copies of one text share its weight after resampling.
         alike = [p for p in result.particles if p.text == text]
         share, count = sum(p.weight for p in alike), len(result.particles)
         log_weight = max(p.log_weight for p in alike)

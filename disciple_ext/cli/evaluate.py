@@ -129,6 +129,7 @@ def suite(
     rows = evaluate(
         names(method, "--method"),
         out=out,
+        # One function serves all suites, so the command's own name says which one it is.
         suite=str(context.info_name),
         data=data,
         tasks=names(tasks, "--tasks") if tasks is not None else None,
@@ -154,6 +155,7 @@ def suite(
         answer(summary.table())
         if planner != "expert":
             known = sum(row.cost or 0.0 for row in rows)
+            # A row without usage says nothing of a cost.
             unknown = sum(row.cost is None and bool(row.usage) for row in rows)
             note(f"cost: ${known:.4f}" + (f", and {unknown} runs of unknown cost" * bool(unknown)))
 

@@ -21,6 +21,7 @@ def read_program(name: str) -> str:
     except OSError as error:
         raise UsageError(f"cannot read the program {name}: {error.strerror or error}") from error
     try:
+        # "-sig": some editors put a byte order mark first, which is no Python.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"the program {name} is not UTF-8 text: {error}") from error

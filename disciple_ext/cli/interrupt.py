@@ -21,6 +21,7 @@ _interrupted = threading.Event()
 
 def install() -> None:
     """Handle SIGINT (asyncio leaves handlers that are not Python's default alone)."""
+    # Python lets only the main thread set a handler.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _handle)
 
@@ -34,6 +35,7 @@ def _handle(signum: int, frame: FrameType | None) -> None:
     if not _interrupted.is_set():
         _interrupted.set()
         timer = threading.Timer(_GRACE_SECONDS, _end)
+        # A command that ends by itself must not wait for it.
         timer.daemon = True
         timer.start()
     raise KeyboardInterrupt
@@ -42,5 +44,7 @@ def _handle(signum: int, frame: FrameType | None) -> None:
 def _end() -> None:
     if sys.stderr.isatty():
         os.write(2, b"\x1b[?25h")  # the live view may have hidden the cursor
+    # Not print: the stream's lock may be held by the thread that hangs.
     os.write(2, b"\ninterrupted\n")
+    # Not sys.exit: in this thread it would end the thread alone.
     os._exit(130)

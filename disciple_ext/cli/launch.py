@@ -28,6 +28,7 @@ MANY_EXAMPLES = (
     "disciple eval many --workers 2 collie --method smc --limit 10 --out runs/many",
     "disciple eval many --workers 8 --gpus 1 --ray auto collie --follower hf:PATH --out runs/many",
 )
+# What follows the suite's name is not ours to parse: it goes to `disciple eval SUITE`.
 _REST = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 Suite = Annotated[str, typer.Argument(metavar="SUITE", help="The suite: collie, puzzles, ...")]
@@ -97,8 +98,11 @@ def many(
     settings = _settings(suite, options or [], leave_out=left_out)
     arguments = [suite, *(options or [])]
     if settings["data"] is not None:
+        # A worker starts in another folder. Given again behind the first, it is the one that
+        # counts.
         arguments += ["--data", str(settings["data"].absolute())]
     if settings["max_cost"] is not None:
+        # Workers share no purse: each gets its part, so that all of them keep to the limit.
         arguments += ["--max-cost", repr(settings["max_cost"] / max(workers, 1))]
     from ..evaluation.many.cluster import Workers, evaluate_many
     from ..evaluation.scores.metrics import summarise
@@ -131,12 +135,14 @@ def _settings(suite: str, options: list[str], leave_out: dict[str, str]) -> dict
         UsageError: there is no such suite, or an option that the launcher gives itself.
     """
     commands = getattr(typer.main.get_command(evaluate.app), "commands", {})
+    # Asked of the command itself, so that suites of plugins are among them.
     suites = sorted(set(commands) - {"scale", "many", "merge"})
     if suite not in suites:
         raise UsageError(f"unknown suite {suite!r}; there are: {', '.join(suites)}")
     with commands[suite].make_context(f"disciple eval {suite}", list(options)) as context:
         for name, instead in leave_out.items():
             source = context.get_parameter_source(name)
+            # Not by its value: an option that is given at its default is given all the same.
             if source is not None and source.name == "COMMANDLINE":
                 given = name.replace("_", "-")
                 raise UsageError(f"leave --{given} out: {instead}")

@@ -75,6 +75,7 @@ def export(
 
     entries = _library(folder).entries()
     try:
+        # "x": a file that is there may be data that somebody has worked on.
         with file.open("x", encoding="utf-8") as out:
             for entry in entries:
                 said = fenced(entry.source.rstrip(), "python")

@@ -73,6 +73,7 @@ def plugins(as_json: AsJson = False) -> None:
 def _plain(value: Any) -> Any:
     """A default as JSON has it, or the way Python writes it."""
     plain = value is None or isinstance(value, (bool, int, str))
+    # JSON has no infinity, which may be an option's default.
     return value if plain or isinstance(value, float) and math.isfinite(value) else repr(value)
 
 

@@ -118,6 +118,7 @@ def run(args: list[str] | None = None) -> int:
         The exit code: see :data:`EXIT_CODES`.
     """
     interrupt.install()
+    # Python's own shows a line of our source, which says nothing to a user.
     warnings.showwarning = _show_warning
     code = _run(args)
     if interrupt.happened():
@@ -145,6 +146,7 @@ def _show_warning(
 
 def _add_plugin_commands() -> None:
     """Let installed plugins add commands and suites; without any, nothing is loaded."""
+    # Only then: loading the registry imports LLaMPPL and torch, for which `--help` should not wait.
     if plugin_points():
         from ..registry.plugins import load_plugins
 

@@ -84,6 +84,7 @@ def make_planner(
     from ..planner.base import as_planner
     from ..registry.plugins import load_plugins  # loads torch, through LLaMPPL
 
+    # Only what was given: a planner without the option refuses it.
     options: dict[str, Any] = {"cache": False} if no_cache else {}
     if record is not None:
         options["record"] = os.path.expanduser(record)

@@ -38,6 +38,7 @@ def hush() -> None:
 
     Other followers may be downloaded, and then their bars are of use.
     """
+    # setdefault: a user who has set it wants it so.
     os.environ.setdefault("TQDM_DISABLE", "1")
     # A plugin may have loaded transformers already, which reads that only once.
     logging = sys.modules.get("transformers.utils.logging")
@@ -79,6 +80,7 @@ class Progress:
                 console=console,
                 refresh_per_second=8,
                 transient=True,
+                # `_redirected` takes standard output, and only one of the two can.
                 redirect_stdout=False,
                 get_renderable=self._view,
             )
@@ -89,6 +91,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
+        # After the live view has started, and taken back before it stops: they nest.
         self._redirected.__enter__()
         return self
 
@@ -101,6 +104,7 @@ class Progress:
         self._redirected.__exit__(kind, error, trace)
         if self._live is not None:
             self._live.stop()
+        # Other errors carry their cost, and `failing` shows it.
         if kind is KeyboardInterrupt and any(paid != 0.0 for paid in self._costs):
             spent = None if None in self._costs else sum(paid or 0.0 for paid in self._costs)
             self._say(f"interrupted after {len(self._costs)} programs; cost: {cost(spent)}")
@@ -142,6 +146,7 @@ class Progress:
         if self._quiet:
             return
         if self._live is not None:
+            # As Text: in a plain string, rich would take brackets for its markup.
             self._live.console.print(Text(escape(message)))
         else:
             note(message)
@@ -163,6 +168,7 @@ class Progress:
         if self._until:
             spent += f", at most {max(0.0, self._until - now):.0f} s left"
         line = Text(f"{self._head} · {self._status} · {spent}", style="bold")
+        # Its end is what changes; a long text would fill the screen at each refresh.
         best = Text(visible(self._best)[-300:], style="dim")
         return Group(line, best) if self._best else Group(line)
 

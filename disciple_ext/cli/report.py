@@ -164,6 +164,7 @@ def _inspect(made: Report, data: Path | None, directory: Path) -> None:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A model's text may hold half of a surrogate pair: one must not lose the whole report.
         path.write_bytes(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

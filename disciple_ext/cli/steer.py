@@ -132,6 +132,7 @@ def run(
         verify=_command(verify),
     )
     with (
+        # The outermost: what it shows comes after the live view has gone and the trace is written.
         failing(as_json=as_json, quiet=quiet),
         tracing(trace, quiet=quiet) as recorder,
         Progress(follower, quiet=quiet) as progress,
@@ -209,6 +210,7 @@ def exec_(
     quiet: Quiet = False,
 ) -> None:
     """Run a saved program, and print the text."""
+    # Before anything is loaded: a file that is not there should not cost seconds.
     source = read_program(program)
     asked = Task(
         task,
@@ -223,6 +225,7 @@ def exec_(
         from ..loop.steer import run_program  # loads torch
 
         result = run_program(
+            # Not trusted: a saved program may be a model's, so it gets the strongest sandbox.
             Program(source, planner="user"),
             asked,
             follower=follower,
@@ -287,6 +290,7 @@ def _command(text: str | None) -> list[str] | None:
     if text is None:
         return None
     try:
+        # Split here and run without a shell: nothing of the answer is ever part of a command line.
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"--verify {text!r} is not a command: {error}") from error

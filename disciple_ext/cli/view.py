@@ -53,6 +53,7 @@ def view(
         answer(out)
         return
     if len(files) == 1 and Path(files[0]).suffix.lower() == ".html":
+        # A page is opened as it is, with whatever version of the viewer wrote it.
         path = Path(files[0]).resolve()
         opened = webbrowser.open(path.as_uri())
     else:
@@ -72,6 +73,7 @@ def tracing(path: str | None, *, quiet: bool = False) -> Iterator[Recorder | Non
     if path is None:
         yield None
         return
+    # Here already: a name that will not do should be refused before anything is paid for.
     target(path)
     recorder = Recorder()
     try:

@@ -19,6 +19,7 @@ async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], concur
     Raises:
         LimitExceeded: the money is gone; what was under way has come to its end.
     """
+    # One iterator for all workers: asyncio switches only at an await, so none takes a thing twice.
     queue = iter(things)
     poor: LimitExceeded | None = None
 
@@ -30,6 +31,7 @@ async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], concur
             try:
                 await work(thing)
             except LimitExceeded as error:
+                # Kept, not raised: that would cancel the runs beside it, which are paid for.
                 poor = error
                 return
 
@@ -37,6 +39,7 @@ async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], concur
     try:
         await asyncio.gather(*workers)
     finally:
+        # Where another error ended the gathering, the other workers would go on otherwise.
         for task in workers:
             task.cancel()
     if poor is not None:

@@ -52,6 +52,7 @@ class Runs:
         if self.budget is None:
             return await self._run(instance, method, n)
         if not self.budget.knows(instance.task, method):
+            # Thrown away: its number of samples was not yet the one that makes tokens equal.
             self.budget.pilot(await self._run(instance, method, n))
         n = self.budget.samples(instance.task, method, n)
         row = await self._run(instance, method, n)
@@ -59,6 +60,7 @@ class Runs:
         return row
 
     async def _run(self, instance: Instance, method: str, n: int) -> Row:
+        # From the id, not the place: a part of the instances gives the same rows as all of them.
         key = hashlib.sha256(f"{self.seed}/{instance.id}".encode()).digest()
         seed = int.from_bytes(key[:4], "big")
         begun = time.monotonic()
@@ -67,6 +69,8 @@ class Runs:
         error: Exception | None = None
         try:
             if self.fresh:
+                # What a cache holds changes the batches' shapes, and with them the last digits of
+                # logits.
                 await on_follower(_forget(self.setup.follower))
             outcome = await self.methods[method].run(self.setup, instance, n, seed)
             seconds = time.monotonic() - begun
@@ -126,6 +130,7 @@ async def _verified(setup: Setup, instance: Instance, outcome: Outcome) -> tuple
             replace(sample, log_prob=sum(token.log_prob for token in tokens))
             for sample, tokens in zip(samples, scored, strict=True)
         )
+    # Each text once: copies are many after resampling, and verdicts may be slow.
     texts = dict.fromkeys(s.text for s in samples if s.finish_reason not in NO_ANSWER)
     verdicts = {text: setup.suite.verify(instance, text) for text in texts}
     return tuple(
@@ -136,6 +141,7 @@ async def _verified(setup: Setup, instance: Instance, outcome: Outcome) -> tuple
 def _described(error: Exception) -> dict[str, str]:
     kind = type(error).__name__
     return {
+        # Marked, so that a bug of ours is not counted among the programs' errors.
         "type": kind if isinstance(error, DiscipleError) else f"internal: {kind}",
         "message": str(error),
     }

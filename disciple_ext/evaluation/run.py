@@ -112,6 +112,7 @@ def evaluate(
     settings.check(suite)
     ways = {spec: method_of(spec, registry) for spec in methods}
     instances = suite.instances(data)
+    # Before planner and follower are made: a log that is there should be refused at once.
     earlier = _earlier(out, resume)
     writer = as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
     settings.check_methods(ways.items(), writer)
@@ -120,7 +121,9 @@ def evaluate(
     purse = Purse(max_cost) if max_cost is not None else None
     setup = Setup(suite, registry, writer, loaded, timeout, purse)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
+    # Before the first run, so that even an interrupted log says what it was made with.
     _describe(out, described(settings, setup, instances), goes_on=bool(earlier) or resume)
+    # Runs side by side share the follower's cache: to forget would take it from under the others.
     runs = Runs(setup, ways, n, seed, budget, fresh=concurrency == 1)
     _run_all(runs, settings.pairs(instances, earlier), out, concurrency, on_progress)
     return read_log(out)

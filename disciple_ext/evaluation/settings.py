@@ -71,6 +71,7 @@ class Settings:
             UsageError: with what is wrong.
         """
         asking = [spec for spec, method in methods if asks_planner(method)]
+        # A planner that needs a follower has no chat before it is bound: asked later.
         if asking and not planner.needs_follower:
             chat_of(planner)
         if self.equal_tokens and (self.concurrency > 1 or self.shard):
@@ -87,6 +88,7 @@ class Settings:
         taken: dict[str, int] = {}
         chosen = []
         for place, instance in enumerate(instances):
+            # Counted for all shards alike: a limit means the same instances, whoever runs them.
             number = taken[instance.task] = taken.get(instance.task, 0) + 1
             wanted = self.tasks is None or instance.task in self.tasks
             if wanted and (self.limit is None or number <= self.limit):
@@ -123,6 +125,7 @@ def described(settings: Settings, setup: Setup, instances: Sequence[Instance]) -
         "model": asdict(size_of(follower)),
         "data": data_hash(instances),
         **suite.settings,
+        # Names those that a log cannot mix, for `mismatch` to compare when the log goes on.
         "settings": sorted(suite.settings),
         "methods": list(settings.methods),
         "tasks": list(settings.tasks) if settings.tasks is not None else list(suite.budgets),

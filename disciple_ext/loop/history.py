@@ -63,17 +63,21 @@ class History:
         quote, feedback = 0.0, tuple(self.feedback)
         try:
             if self._purse is not None:
+                # Before the call: runs that share a purse must not spend the same dollars twice.
                 quote = self._purse.reserve(planner.name, planner.quote(task, feedback))
             with observed_by(self._emit):
                 plan = await planner.plan(task, feedback)
         except DiscipleError as error:
             failed = _failed(error)
+            # A call that failed is billed all the same, and what was reserved for it must be freed.
             self._pay(failed.usage, failed.cost, quote)
+            # A refusal for want of money is no attempt: nobody was asked.
             if isinstance(error, PlannerError):
                 self.tried(failed, time.monotonic() - begun, error=error)
             self.close(error)
             raise
         self._pay(plan.usage, plan.cost, quote)
+        # A library's program counts 0: it costs no call, so it uses up none of the R.
         self.asked += plan.asked
         self._planning += time.monotonic() - begun
         return plan
@@ -150,6 +154,7 @@ class History:
         self.feedback.append(heard)
 
     def _timed(self, result: Result) -> Result:
+        # Planning and dry runs are those of all attempts so far; the rest is the kept run's own.
         timings = {"planning": round(self._planning, 3), **result.timings}
         if self._rehearsing:
             timings["dry_run"] = round(self._rehearsing, 3)
@@ -159,6 +164,8 @@ class History:
         self.usage += usage
         if self._purse is not None:
             self._purse.settle(quote, cost)
+        # One unknown part makes the sum unknown; a sum of the known parts would look like all of
+        # it.
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
 
@@ -172,5 +179,6 @@ def _failed(error: DiscipleError) -> Plan:
 
 
 def _worth(result: Result) -> tuple[int, int]:
+    # The user's verifier outranks the program's own check, which a model wrote.
     rank = {False: 0, None: 1, True: 2}
     return rank[result.verified], rank[result.check]

@@ -60,6 +60,7 @@ def chosen_planner(registry: Registry, planner: str | PlannerLike) -> Planner:
 
 def equipped(planner: Planner, registry: Registry, library: str, services: Services) -> Planner:
     """The planner, told of patterns and services, and behind the library where one is wanted."""
+    # Set before the wrapping: a LibraryPlanner does not hand paragraphs on.
     planner.paragraphs = (*registry.paragraphs(), *services.paragraphs())
     return with_library(planner, library)
 
@@ -86,12 +87,14 @@ def setting_of(
         registry.manager.hook.observe(event=event)
 
     observers: list[Observer] = []
+    # With no observer at all, a worker sends no events, so an empty hook must not count as one.
     if registry.manager.hook.observe.get_hookimpls():
         observers.append(as_observer(observe))
     if on_event is not None:
         observers.append(as_observer(on_event))
     if recorder is not None:
         observers.append(recorder)
+    # Sorted, because zygotes are kept by their set of plugins; the built-ins are always loaded.
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
     made = Services({name: _service(registry, given) for name, given in (services or {}).items()})

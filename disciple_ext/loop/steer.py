@@ -126,6 +126,7 @@ async def aself_steer(
     task = limited(task, n, timeout, max_tokens, verify)
     if retries < 1:
         raise UsageError(f"retries must be at least 1, not {retries}")
+    # All that can be refused for nothing is refused here, before a call is paid for.
     if task.verify is not None:
         check_verifier(task.verify)
     purse = Purse(max_cost) if isinstance(max_cost, float | int) else max_cost
@@ -133,6 +134,7 @@ async def aself_steer(
     recorder = recorder_for(trace, task, seed)
     setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
     chosen = chosen_planner(registry, planner)
+    # The zygote takes up to half a second: it starts now, while the planner is asked.
     prestart(setting)
     load = Loading(registry, follower, setting)
     trusted = chosen.trusted
@@ -140,7 +142,9 @@ async def aself_steer(
         # Refuse before a program is paid for.
         await choose_sandbox(Program("", planner=chosen.name), setting)
     if chosen.needs_follower:
+        # Its draws go over the shared loop, where they join the batches of the runs.
         chosen = chosen.bind((await load()).follower, on_the_loop)
+    # After `trusted` was read: a LibraryPlanner is never trusted, and the expert behind it is.
     chosen = equipped(chosen, registry, library, setting.services)
     history = History(purse, setting.emit)
     best = await _steer(task, chosen, load, history, retries, trusted=trusted, dry_run=dry_run)
@@ -166,6 +170,7 @@ async def _steer(
     number, emit = 0, load.setting.emit
     while history.asked < retries:
         number += 1
+        # The second number is how many attempts there may be: those of a library come on top of R.
         emit(AttemptStarted(number, retries + number - 1 - history.asked))
         begun = time.monotonic()
         plan = await history.ask(planner, task)
@@ -177,6 +182,7 @@ async def _steer(
         _learn(planner, task, plan.program, outcome.passed)
         if outcome.accepted or not outcome.retry:
             break
+    # A result of an earlier attempt is better than an error, unless the error is not a program's.
     if outcome.error is not None and (outcome.final or history.best is None):
         history.close(outcome.error)
         raise outcome.error

@@ -103,7 +103,9 @@ class Trial:
         self._begun = time.monotonic()
         try:
             if self._by_model:
+                # Before `load`: a program that cannot work should not have a model loaded for it.
                 self._findings = self._warnings = inspect_source(program)
+            # Loading the model is no part of the attempt, so the clock starts again below.
             setting = await load()
             self._begun = time.monotonic()
             if self._by_model and dry_run:
@@ -116,7 +118,9 @@ class Trial:
                 isinstance(error, LimitExceeded) and self._mendable
             )
             return Outcome(self._seconds(), result, error=error, retry=retry)
+        # The caller's seed, not the attempt's own: that one gives the whole result again.
         result, why = replace(result, seed=setting.seed), ""
+        # The expert would write the same again: only the user's verifier is worth other draws.
         if self._mendable or result.verified is False:
             why = judge(result, program.source, self._findings)
         return Outcome(self._seconds(), result, why)
@@ -129,6 +133,7 @@ class Trial:
             seen, texts = diagnosis.sentences(), outputs(outcome.result.particles)
             return Feedback(program, outcome.why, "", self.number, seen, self._warnings, texts)
         traceback = error.traceback if isinstance(error, ProgramError) else ""
+        # If the run never began, the diagnosis saw nothing, and would blame the follower for it.
         seen = diagnosis.sentences() if diagnosis.began else ()
         texts = diagnosis.texts()
         return Feedback(program, str(error), traceback, self.number, seen, self._warnings, texts)
@@ -141,6 +146,7 @@ class Trial:
     def _own(self, setting: LoadedSetting) -> LoadedSetting:
         """The setting with the trial's seed, and with its diagnosis listening."""
         observers = setting.observers
+        # A diagnosis that nobody will read would only cost the sending of events.
         if self._mendable:
             observers = (*observers, self._diagnosis)
         seed = setting.seed + _SEED_STEP * (self.number - 1)

@@ -160,6 +160,7 @@ class _Own:
         return getattr(adapter.given, self._name, getattr(Planner, self._name))
 
     def __set__(self, adapter: _Adapted, value: Any) -> None:
+        # What the object has no use for is not put on it: it is a third party's.
         if hasattr(adapter.given, self._name):
             setattr(adapter.given, self._name, value)
 
@@ -172,7 +173,9 @@ class _Adapted(Planner):
     def __init__(self, given: PlannerLike) -> None:
         self.given: Any = given
         self.name = given.name
+        # Only False itself counts: an object that says nothing is as `Planner` is, the user's own.
         self.trusted = getattr(given, "trusted", None) is not False
+        # An object around the expert takes its name, and would be asked for the same program again.
         self.listens = getattr(given, "listens", given.name != "expert")
         self.needs_follower = hasattr(given, "bind")
 

@@ -97,10 +97,12 @@ class Diagnosis(Observer):
                 self.began = True
                 self._n, self._ess = n, float(n)
             case ParticleFinished():
+                # Kept until the step is over, whose states say in which line each particle was.
                 self._waiting.append(event)
             case StepDone():
                 self._step(event)
             case Resampled():
+                # Resampling makes the weights equal; what falls after it is a new collapse.
                 self._ess = float(self._n)
             case RunFinished():
                 self.over = True
@@ -108,6 +110,8 @@ class Diagnosis(Observer):
     def _step(self, done: StepDone) -> None:
         self._steps, self._tokens, self._well = done.step, done.tokens, done.finished
         for end in self._waiting:
+            # The step's state knows the line in the program; the event has one only where it was
+            # raised.
             state = done.particles[end.index] if end.index < len(done.particles) else None
             self._note(end, state.line if state is not None else end.line)
         self._waiting = []
@@ -163,6 +167,7 @@ class Diagnosis(Observer):
         ]
         told += self.ends()
         fall = self._fall
+        # With fewer than four, or less than halved, a fall is no news to a planner.
         if fall is not None and self._n >= 4 and fall.ratio < 0.5:
             causes = "; ".join(
                 f"{cause} "
@@ -185,6 +190,7 @@ class Diagnosis(Observer):
             weight = f"log weight {state.log_weight:.1f}"
             if state.log_weight == -math.inf:
                 weight = "dead"
+            # Resampling makes copies: each text once, so that three say more than one.
             found.setdefault(state.text, weight if state.finished else f"unfinished, {weight}")
         return tuple(list(found.items())[:3])
 
@@ -200,6 +206,7 @@ def _causes(states: Sequence[ParticleState]) -> tuple[tuple[str, float, int], ..
             sums.setdefault(cause, []).append(amount)
     told = []
     for cause, amounts in list(sums.items())[:_MOST]:
+        # A single dead particle would make the mean minus infinity; the dead are counted beside it.
         finite = [a for a in amounts if math.isfinite(a)]
         mean = sum(finite) / len(finite) if finite else math.nan
         told.append((cause, mean, len(amounts) - len(finite)))
@@ -217,6 +224,7 @@ def judge(result: Result, source: str, warnings: Sequence[str] = ()) -> str:
         source: the program.
         warnings: likely mistakes seen before the run.
     """
+    # From here on in order of what the planner should mend first: the first that is wrong is told.
     alive = [p for p in result.particles if p.log_weight > -math.inf]
     if result.verified is False:
         rejected = without_middle(result.text or "", 300)
@@ -234,6 +242,7 @@ def judge(result: Result, source: str, warnings: Sequence[str] = ()) -> str:
             f"{len(result.particles)} particles: make step write what check counts, or correct "
             "check if it counts otherwise than the task"
         )
+    # Somebody vouches for the texts, so suspicions alone are no reason to pay for another program.
     if result.check is not None or result.verified is not None:
         return ""
     if warnings:
@@ -273,4 +282,5 @@ def _step_line(source: str, name: str = "step") -> int:
         return 1
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     found = [n.lineno for n in ast.walk(tree) if isinstance(n, kinds) and n.name == name]
+    # The last one: a later definition of a method is the one that Python keeps.
     return found[-1] if found else 1

@@ -44,6 +44,7 @@ class Purse:
             LimitExceeded: it is more than there is; its kind is ``"cost"``.
             UsageError: nobody knows what the call may cost.
         """
+        # Unknown is not zero: a limit that lets such a call pass would be none.
         if quote is None:
             raise UsageError(
                 f"the price of planner {name} is unknown, so its cost cannot be limited; "
@@ -63,5 +64,6 @@ class Purse:
 
     def settle(self, quote: float, cost: float | None) -> None:
         """Put back what a call did not cost; all of it is gone where the cost is unknown."""
+        # A call may cost more than its quote, too; then the difference is taken.
         if cost is not None:
             self.spent += cost - quote

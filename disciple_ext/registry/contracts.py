@@ -33,11 +33,13 @@ def check_hooks(plugin: Any) -> None:
     known = (*hookspecs.WORKER, *hookspecs.HOST)
     mark = f"{hookspecs.PROJECT}_impl"
     for name in dir(plugin):
+        # Static: to look at a plugin must not run its properties.
         function = inspect.getattr_static(plugin, name, None)
         function = getattr(function, "__func__", function)  # below @staticmethod
         options = getattr(function, mark, None)
         if not callable(function) or not (options or name.startswith("register_")):
             continue
+        # pluggy lets a function of any name implement a hook by `specname`.
         hook = (options or {}).get("specname") or name
         close = get_close_matches(hook, known, n=1, cutoff=0.85)
         if hook not in known and (close or options):

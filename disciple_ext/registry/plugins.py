@@ -170,6 +170,7 @@ def load_plugins(
     manager.add_hookspecs(hookspecs)
     registry = Registry(manager, tables={kind: {} for kind in _TABLES})
     point = builtin_point()
+    # The built-ins come first and are not asked of the environment: blocking them leaves nothing.
     own = _info(point)
     _add(registry, point.load(), own, side)
     for point in _chosen(own, only) if installed else ():
@@ -232,6 +233,8 @@ def _add(registry: Registry, plugin: Any, info: PluginInfo, side: Side) -> None:
         manager.register(plugin, name)
         manager.check_pending()
         hooks = {
+            # Called one by one, not by pluggy's hook: so the plugin that breaks can be named and
+            # skipped.
             caller.name: implementation.function
             for caller in manager.get_hookcallers(plugin) or ()
             for implementation in caller.get_hookimpls()
@@ -240,18 +243,22 @@ def _add(registry: Registry, plugin: Any, info: PluginInfo, side: Side) -> None:
         found = {
             kind: check_table(hook, hooks[hook]())
             for kind, hook in _TABLES.items()
+            # A worker must not run host hooks: those may import torch or start threads.
             if hook in hooks and hook in loaded
         }
         twice = found.get("masks", {}).keys() & found.get("patterns", {}).keys()
         if twice:
             raise TypeError(f"{min(twice)!r} is both a mask and a pattern of it")
     except Exception as error:  # third-party code: name it and go on without it
+        # It may have been registered before it broke, and its `observe` would still be called.
         if manager.has_plugin(name):
             manager.unregister(name=name)
         _skip(info, f"breaks its contract: {error}")
         return
+    # Only now, when the whole plugin is known to be sound: none is ever half registered.
     for kind, table in found.items():
         for key, factory in table.items():
+            # Outside the `try`: a clash is the user's to settle, so it is an error and not a skip.
             _refuse_twice(registry, kind, key, info)
             registry.tables[kind][key] = factory
             registry.owners[kind, key] = name

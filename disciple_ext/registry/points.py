@@ -21,6 +21,8 @@ def builtin_point() -> EntryPoint:
         PluginError: the package was not installed, or not since its entry points changed.
     """
     try:
+        # By our distribution, not by name alone: another one could call its own entry point
+        # "builtin".
         found = tuple(distribution(_OURS).entry_points.select(group=GROUP, name=_BUILTIN))
     except PackageNotFoundError:
         found = ()

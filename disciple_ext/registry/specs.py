@@ -27,6 +27,7 @@ def split_specs(text: str) -> list[str]:
     """
     specs: list[str] = []
     for piece in _pieces(text):
+        # Commas part both specs and options, so only NAME=VALUE behind a spec with options is one.
         if specs and ":" in specs[-1] and _OPTION.match(piece):
             specs[-1] += f",{piece}"
         elif piece:
@@ -124,9 +125,11 @@ def _pieces(text: str) -> list[str]:
 
 def _value(text: str) -> Any:
     try:
+        # JSON, so that true, null and quoted texts with commas need no rules of our own.
         value = json.loads(text, parse_constant=str)  # NaN and Infinity are text
     except ValueError:
         return text
+    # A list would hold commas, which part options; such a text is taken as it stands.
     return text if isinstance(value, (list, dict)) else value
 
 

@@ -33,6 +33,7 @@ def advice(error: BaseException, names: Mapping[str, Any]) -> str:
 
 
 def _name(error: Any, message: str, names: Mapping[str, Any]) -> str:
+    # First of all rules: to leave out `self.` is the likeliest slip where the name exists.
     if hasattr(BaseModel, error.name):
         return f"write `self.{error.name}`"
     near = difflib.get_close_matches(error.name, [n for n in names if n[0] != "_"], 1, 0.6)
@@ -57,6 +58,7 @@ def _attribute(error: Any, message: str, names: Mapping[str, Any]) -> str:
     if isinstance(owner, BaseModel):
         if name in names:
             return f"write `{name}(self, ...)`, without `self.` before it"
+        # Without `super().__init__`, every attribute is missing: name the cause, not the symptom.
         if "context" not in vars(owner):
             return "call `super().__init__(context=context, max_tokens=max_tokens)` in `__init__`"
         api = [n for n in dir(type(owner)) if n[0] != "_"] + [n for n in vars(owner)]
@@ -94,6 +96,7 @@ def _type(error: Any, message: str, names: Mapping[str, Any]) -> str:
 
 
 def _signature(owner: str | None, name: str, names: Mapping[str, Any]) -> str:
+    # The run calls these, not the program, so the mistake is in how the method is defined.
     if owner == "InferenceModel":
         shape = _SHAPES.get(name)
         return f"define it as `{shape}`" if shape else ""
@@ -139,6 +142,7 @@ def _value(error: Any, message: str, names: Mapping[str, Any]) -> str:
 
 
 _RULES: tuple[tuple[Any, Callable[[Any, str, Mapping[str, Any]], str]], ...] = (
+    # The first rule that gives advice wins, so a subclass must come before its base (NameError).
     (UnboundLocalError, lambda *_: "give it a value on every path before this line"),
     (NameError, _name),
     (AttributeError, _attribute),

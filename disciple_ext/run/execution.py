@@ -53,6 +53,7 @@ async def execute(
     forwards = setting.follower.forwards
     setting.emit(RunStarted(task.n, setting.sampler.name, task.limits.timeout))
     ran = await sandbox.run(job, setting)
+    # What the worker says of shares is not used: they follow from the weights, on this side.
     shares = weights.normalise([p.log_weight for p in ran.particles])
     particles = tuple(
         replace(p, weight=float(share)) for p, share in zip(ran.particles, shares, strict=True)
@@ -62,6 +63,7 @@ async def execute(
     seconds = time.monotonic() - begun
     forwards = setting.follower.forwards - forwards  # of runs beside it, too
     setting.emit(RunFinished(ran.log_evidence, ess, ran.tokens, seconds, particles))
+    # After RunFinished, so that observers see how the particles died.
     if text is None:
         raise _nothing_alive(particles, task)
     return Result(
@@ -90,6 +92,7 @@ def _answer(particles: Sequence[Particle], seed: int) -> tuple[str | None, str, 
     if not pool:
         return None, "none", None
     p = weights.normalise([q.log_weight for q in pool])
+    # 0x7E87 keeps this draw apart from the particles' own, which come from the same seed.
     drawn = pool[int(np.random.default_rng([int(seed), 0x7E87]).choice(len(pool), p=p))]
     return drawn.text, rule, drawn.check
 

@@ -55,15 +55,21 @@ class _Loop:
 
         A loop that computes a batch (``busy``) does not hang, however long that takes.
         """
+        # The event wakes it at the run's end: a sleep would keep a thread for each finished run.
         if over.wait(max(0.0, deadline - time.monotonic())):
             return
         while not over.is_set():
             answered = threading.Event()
+            # A loop that answers is not hung: the run's own deadline then ends it in an orderly
+            # way.
             self.loop.call_soon_threadsafe(answered.set)
             if not answered.wait(_GRACE) and not over.is_set() and not busy():
+                # The only way into `while True: pass`: cancelling a task needs the loop, which is
+                # held.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Deadline)
                 )
+            # Again and again, for a program can catch the exception and go on.
             over.wait(_GRACE)
 
 
@@ -108,6 +114,7 @@ def _the_loop() -> _Loop:
 def where() -> types.FrameType | None:
     """What the shared loop's thread is doing now."""
     thread = _shared.thread.ident if _shared is not None else None
+    # No public function gives another thread's frame.
     return sys._current_frames().get(thread or 0)
 
 

@@ -36,6 +36,7 @@ class Job:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Job:
         """A job from what :meth:`to_dict` gave (further entries are ignored)."""
+        # The same frame also carries the sampler and how events are sent, which are no part of it.
         fields = {name: data[name] for name in cls.__dataclass_fields__}
         return cls(**{**fields, "limits": Limits(**data["limits"])})
 
@@ -52,6 +53,7 @@ def describe_sampler(sampler: Sampler) -> dict[str, Any]:
     """
     kind = type(sampler)
     spec = getattr(sys.modules.get(kind.__module__), "__spec__", None)
+    # The worker is no fork of this process: it can only import, and `__main__` is another there.
     if kind.__module__ == "__main__" or "<" in kind.__qualname__ or spec is None:
         raise UsageError(
             f"the sampler class {kind.__qualname__!r} cannot be found from the sandbox: put it "
@@ -69,9 +71,11 @@ def describe_sampler(sampler: Sampler) -> dict[str, Any]:
 
 def make_sampler(description: dict[str, Any]) -> Sampler:
     """The sampler that :func:`describe_sampler` described."""
+    # Not an import: the zygote has imported it, and a locked worker can open no file.
     found: Any = sys.modules[description["module"]]
     for part in description["name"].split("."):
         found = getattr(found, part)
+    # Without `__init__`, whose arguments are not known; the attributes are all there is to it.
     sampler = found.__new__(found)
     vars(sampler).update(description["state"])
     return cast(Sampler, sampler)
@@ -82,4 +86,5 @@ def _plain(value: Any) -> bool:
         return all(map(_plain, value))
     if isinstance(value, dict):
         return all(isinstance(k, str) and _plain(v) for k, v in value.items())
+    # Exact types: a subclass, such as numpy's float64, would not be the same after JSON.
     return value is None or type(value) in (bool, int, float, str)

@@ -42,6 +42,7 @@ async def launch(program: Program, task: Task, setting: LoadedSetting) -> Result
     sandbox = await choose_sandbox(program, setting)
     served = setting.services.serve(setting.follower)
     setting = replace(setting, follower=served)
+    # After the sandbox was chosen: its start is not taken from the program's time.
     deadline = time.monotonic() + task.limits.timeout
     work = execute(program, task, setting, sandbox, deadline)
     return await sandbox.supervise(work, setting, task.limits, deadline)
@@ -59,6 +60,7 @@ class InProcess:
         """See :meth:`Sandbox.supervise`: a watchdog holds the program to its deadline."""
         follower = setting.follower
         future = inprocess.start(work, deadline, lambda: follower.computing)
+        # The patience is for the watchdog, which needs a moment to interrupt and to unwind.
         left = deadline + inprocess.PATIENCE - time.monotonic()
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), left)
@@ -66,6 +68,7 @@ class InProcess:
             line = loader.line_of(deadline_passed)
             raise LimitExceeded.timeout(limits.timeout, line) from None
         except TimeoutError:  # it sleeps or loops in C code, where no exception reaches it
+            # Asked before the loop is given up: then nobody knows its thread any more.
             busy = inprocess.where()
             line = program_line(busy) if busy is not None else None
             inprocess.abandon()
@@ -131,6 +134,7 @@ async def on_the_loop(work: Coroutine[Any, Any, T]) -> T:
 
 def prestart(setting: Setting) -> None:
     """Have the sandbox start while the planner and the follower are made ready."""
+    # What it finds is kept; if it fails, `choose_sandbox` meets the same error and raises it.
     if setting.sandbox != "none" and hasattr(os, "fork"):
         inprocess.submit(_witness(setting))
 
@@ -158,11 +162,14 @@ async def choose_sandbox(program: Program, setting: Setting) -> Sandbox:
             "(sandbox='none') if you trust it, or run it on Linux"
         )
     seen = await on_the_loop(_witness(setting))
+    # LEVELS goes from strong to weak, so the first is the default.
     wanted = setting.sandbox or next(iter(LEVELS))
     missing = seen.missing(wanted)
     if not missing:
         return InWorker(wanted)
     if setting.sandbox is None and program.trusted:
+        # For our own programs alone: for any other, a weaker level is the user's choice, never
+        # ours.
         return InWorker(seen.level)
     weaker = [level for level in LEVELS if level != "none" and not seen.missing(level)]
     raise SandboxUnavailable(

@@ -31,7 +31,9 @@ def namespace(extra: dict[str, Any]) -> dict[str, Any]:
     from llamppl.modeling import Model, SubModel, submodel
 
     return {
+        # All of them: the locks of the system are the boundary, not a list of names.
         "__builtins__": builtins,
+        # Not "__main__": a program's test block at its end must not run.
         "__name__": "disciple_program",
         "BaseModel": BaseModel,
         "FollowerContext": FollowerContext,
@@ -65,6 +67,7 @@ _LONGEST_MESSAGE = 2000
 def said(error: BaseException) -> str:
     """An exception's message, cut where it is long; its ``__str__`` may be the program's own."""
     try:
+        # `str.__str__` because str(error) may be of a subclass of str, with methods of its own.
         message = str.__str__(str(error))
     except BaseException as inner:
         return f"(its message cannot be had: {type(inner).__name__})"
@@ -90,6 +93,7 @@ def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
     try:
         code = compile(source, PROGRAM_FILE, "exec")
     except (SyntaxError, ValueError) as error:
+        # Half of a surrogate pair in the source gives a UnicodeEncodeError, which is a ValueError.
         line = getattr(error, "lineno", None)
         where = f" in line {line}" if line else ""
         raise ProgramRejected(
@@ -109,6 +113,7 @@ def load(source: str, extra: dict[str, Any], task: str = "") -> type[BaseModel]:
             "give the class that name and that base",
             line=_class_line(source),
         )
+    # Unwrapped, so that a decorator around `step` does not hide that it is a coroutine function.
     if not inspect.iscoroutinefunction(inspect.unwrap(model.step)) or model.step is BaseModel.step:
         raise ProgramRejected(
             "InferenceModel has no 'async def step(self)'; add it", line=_class_line(source)
@@ -129,6 +134,7 @@ def _bind(model: type[BaseModel], arguments: Any, task: str, source: str) -> Non
         raise WrongFamily("the program's arguments(task) does not know this task")
     for name, value in values.items():
         usable = isinstance(name, str) and name.isidentifier()
+        # A particle's own attribute would hide the value, and one of the class would break the API.
         if not usable or name in _TAKEN or hasattr(BaseModel, name):
             raise ProgramRejected(
                 f"arguments(task) returned the name {name!r:.40}: names must be identifiers, and "
@@ -162,6 +168,7 @@ def crash(
     lines = source.splitlines()
     shown = []
     frames = _own_frames(error)
+    # Endless recursion has a thousand frames; the planner needs its begin and its end.
     for number, name in frames if len(frames) <= 12 else [*frames[:4], (0, "..."), *frames[-6:]]:
         code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         shown.append(f"  line {number}, in {name}\n    {code}" if number else "  ...")
@@ -180,6 +187,7 @@ def crash(
         particle=particle,
         step=step,
         text=text,
+        # The rehearsal decides by the name whether another text would have helped.
         exception=type(error).__name__,
         of_none=_is_of_none(message, fix),
     )

@@ -68,6 +68,7 @@ async def run_particles(
         run.report(population)
         particles = [await _finished(p, run) for p in population.particles]
     except DiscipleError:
+        # These name the particle and the step already.
         raise
     except Exception as error:  # a weight that is no number, say: the program may set anything
         raise loader.crash(error, job.source) from error
@@ -75,11 +76,13 @@ async def run_particles(
 
 
 async def _finished(particle: BaseModel, run: Run) -> Particle:
+    # LLaMPPL's `weight` is the log of the weight.
     log_weight = float(particle.weight)
     context: object = particle.context  # a program may put there what it likes
     return Particle(
         text=str(particle),
         log_weight=log_weight,
+        # Shares need the weights of all; the host makes them.
         weight=0.0,
         check=await run.check(particle) if log_weight > -math.inf else None,
         finish_reason=particle.finish_reason or "ended",
@@ -96,11 +99,13 @@ def make_particle(
     """One particle with its proposal and, where the prompts differ, its prior."""
     prior = _prompt(model, "prior_prompt")
     proposal = _prompt(model, "proposal_prompt") or prior or task.instruction
+    # One stream for each index: a particle's draws do not depend on the order of the others.
     stream = Stream(seed, (index,))
     context = FollowerContext(follower, proposal, random=stream)
     particle = model(context)
     if task.limits.max_tokens is not None:
         particle.max_tokens = task.limits.max_tokens
+    # With one prompt for both, the same context gives both numbers of the weight.
     separate = prior is not None and prior != proposal
     own_prior = FollowerContext(follower, prior, random=stream) if prior and separate else None
     particle.bind(own_prior, stream)
@@ -122,6 +127,7 @@ def _prompt(model: type[BaseModel], name: str) -> str | None:
         raise ProgramRejected(f"{name}{where} is no classmethod; {shape}", line=line)
     said = method()
     if said is not None and not isinstance(said, str):
+        # Else Python warns that it was never awaited, on a standard error that nobody reads.
         if inspect.iscoroutine(said):
             said.close()
         kind = f"something of type {type(said).__name__}"

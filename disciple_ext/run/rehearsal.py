@@ -43,6 +43,7 @@ def inspect_source(program: Program) -> tuple[str, ...]:
     found = check(program.source)
     fatal = [finding for finding in found if finding.fatal]
     if fatal:
+        # All findings in one message: each one by itself would cost a call of the planner.
         told = ". ".join(str(finding) for finding in found[:8])
         raise ProgramRejected(f"the static check found: {told}", line=fatal[0].line)
     return tuple(str(finding) for finding in found)
@@ -77,6 +78,7 @@ async def rehearse(program: Program, task: Task, setting: LoadedSetting) -> tupl
         # Each particle is for itself, so that none hides another's end.
         sampler=ImportanceSampler() if ours else setting.sampler,
         observers=(diagnosis,),
+        # A judge's call would be paid for: what can stand in for itself does.
         services=setting.services.rehearsing(),
     )
     try:
@@ -94,6 +96,7 @@ async def rehearse(program: Program, task: Task, setting: LoadedSetting) -> tupl
 def _sure(error: DiscipleError) -> bool:
     """Whether an error would come whatever the follower wrote."""
     if isinstance(error, LimitExceeded):
+        # A line is named only where the program was busy; without one, it waited for the model.
         return error.line is not None
     if isinstance(error, ProgramRejected):
         return True
@@ -109,6 +112,7 @@ def _warnings(
     diagnosis: Diagnosis, error: DiscipleError | None, result: Result | None = None
 ) -> tuple[str, ...]:
     told = []
+    # A run that was over has its ends in the diagnosis, which says more than the error.
     if isinstance(error, ProgramError) and not diagnosis.over:
         told.append(str(error))
     told += diagnosis.ends("impossible_mask")

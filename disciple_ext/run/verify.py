@@ -59,7 +59,12 @@ def verify(verifier: Verifier, text: str) -> bool:
     command = list(verifier)
     try:
         done = subprocess.run(
-            command, input=text.encode(), stdout=subprocess.DEVNULL, timeout=_SECONDS, check=False
+            # Its output is dropped: our own standard output is for the answer.
+            command,
+            input=text.encode(),
+            stdout=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"the verifier {command!r} cannot be run: {error}") from error

@@ -73,6 +73,7 @@ class _State:
         from ..protocol.vocabulary import Vocabulary
 
         self.tokens = Vocabulary.from_dict(data, lambda text: self.follower.encode(text))
+        # Before the fork, too: each worker then has these pages already, shared until it writes.
         warm(self.tokens)
         grammars(self.tokens)  # before the fork: it takes up to a second, and starts no thread
 
@@ -80,8 +81,10 @@ class _State:
 def prepare(order: dict[str, Any]) -> _State:
     """Import everything, with stand-ins for what only the host needs."""
     for name in ("torch", "genlm", "genlm.backend", "genlm.backend.llm"):
+        # LLaMPPL imports these. Torch would start threads, which a fork does not take along.
         sys.modules[name] = _StandIn(name)
     for name in ("vllm", "mlx_lm"):
+        # None makes the import fail: whatever asks for it takes the path that does without.
         sys.modules[name] = None  # type: ignore[assignment]
     for name in (*sorted(ALLOWED_IMPORTS - {"disciple_ext"}), *_LATE, *order["modules"]):
         importlib.import_module(name)
@@ -119,6 +122,7 @@ def work(state: _State, order: dict[str, Any]) -> None:
     vectors = None
     if order["fds"] > VECTOR_FD - READ_FD:
         vectors = mmap.mmap(VECTOR_FD, 4 * state.tokens.size * VECTORS, prot=mmap.PROT_READ)
+        # The mapping does not need it: mmap holds a duplicate of its own.
         os.close(VECTOR_FD)
     follower = state.follower = RemoteFollower(
         link,
@@ -129,24 +133,30 @@ def work(state: _State, order: dict[str, Any]) -> None:
     )
     loop = follower.loop()
     asyncio.set_event_loop(loop)
+    # Before the lock: seccomp's list has no call that sets a handler or a timer.
     _tell_where_it_is_busy(link, order["kill_at"] - _LAST_WORD)
     try:
         _lock(order)
     except OSError as error:
         link.send(encode_json(Kind.FAILED, {"type": "lock", "message": str(error)}))
+        # Not sys.exit: a fork must not run the clean-up that belongs to the zygote.
         os._exit(1)
     link.send(encode(Kind.READY))
 
     # From here on the process may hold untrusted bytes.
     job = json.loads(link.until(Kind.JOB))
+    # Not for the sampler, which has its own streams: for programs that draw by themselves.
     random.seed(job["seed"])
     numpy.random.seed(job["seed"] % 2**32)
+    # The kernel would refuse the file anyway; this gives a message that a planner can act on.
     sys.meta_path[:] = [_NoImports]
     printed = _Printed(link) if job["events"] else io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
         try:
             frame = loop.run_until_complete(_run(job, state, link))
         except BaseException as error:
+            # Also SystemExit and KeyboardInterrupt: a program may raise them, and the host waits
+            # for a word.
             frame = _failure(error, job["source"])
     printed.flush()
     link.send(frame)
@@ -174,6 +184,7 @@ def _tell_where_it_is_busy(link: Any, at: float) -> None:
             link.send(encode_json(Kind.FAILED, {"type": "Busy", "line": line}))
             os._exit(0)
 
+    # A signal, not a thread: seccomp and Landlock hold the thread that puts them on, no other.
     signal.signal(signal.SIGALRM, tell)
     signal.setitimer(signal.ITIMER_REAL, max(0.001, at - time.monotonic()))
 
@@ -182,6 +193,7 @@ def _lock(order: dict[str, Any]) -> None:
     if order["limits"]:
         lockdown.limit(order["memory"], order["cpu"])
     if order["limits"] and sys.platform == "linux":
+        # Landlock and seccomp may be put on without privileges only after this.
         lockdown.no_new_privileges()
     if order["landlock"]:
         lockdown.landlock()
@@ -243,6 +255,7 @@ def _failure(error: BaseException, source: str) -> bytes:
     try:
         return encode_json(Kind.FAILED, data)
     except (TypeError, ValueError):
+        # The exception's fields are the program's to set, and may not be JSON.
         return encode_json(Kind.FAILED, {"type": "", "message": data["message"]})
 
 
@@ -267,6 +280,7 @@ class _Printed(io.TextIOBase):
         lines, newline, self._line = (self._line + kept).rpartition("\n")
         if newline:
             self._say(lines)
+        # As if all were written: what is over the limit is dropped, and is no error of the program.
         return len(text)
 
     def flush(self) -> None:

@@ -21,6 +21,8 @@ def texts_of(run: Mapping[str, Any]) -> dict[int, list[str]]:
             continue
         mine = []
         for index, (origin, added) in enumerate(zip(rows["from"], rows["add"], strict=True)):
+            # A text may stand there as a whole although it has an origin: its start was changed, or
+            # not kept.
             whole = origin == -1 or str(index) in rows.get("kept", {})
             mine.append(("" if whole else previous.texts[origin]) + run["strings"][added])
         previous.replace(step["step"], mine)
@@ -57,10 +59,12 @@ def history(run: Mapping[str, Any]) -> list[dict[str, Any]]:
             entry["particles"].append(
                 {
                     "contents": f"{text[: len(text) - len(added)]}<<<{added}>>>",
+                    # Numbers as texts, as LLaMPPL writes them: JSON has no infinity.
                     "logweight": "-Infinity" if weight == -math.inf else str(weight),
                     "weight_incr": str(weight - was),
                 }
             )
         steps.append(entry)
+        # Only steps with rows count: one that was left out has nothing to come from.
         weights, before = mine, step["step"]
     return steps

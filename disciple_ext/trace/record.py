@@ -42,6 +42,7 @@ class Record:
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
+        # Refused early: the viewer would show a record of another schema wrongly, and say nothing.
         if data.get("kind") != KIND or data.get("schema") != SCHEMA:
             raise UsageError(
                 f"no trace of this version: kind {data.get('kind')!r}, schema "
@@ -84,6 +85,7 @@ class Record:
         Raises:
             UsageError: the name ends in neither.
         """
+        # The name is looked at before the page is made: a wrong one should not cost that work.
         html = target(path) == "html"
         Path(path).write_text(self.to_html() if html else self.to_json() + "\n", encoding="utf-8")
 
@@ -98,6 +100,7 @@ class Record:
 
         try:
             text = Path(path).read_text(encoding="utf-8")
+            # By its first character, not its name: a page may have been renamed.
             data = embedded(text) if text.lstrip()[:1] == "<" else json.loads(text)
         except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"cannot read the trace {path}: {error}") from error
@@ -186,6 +189,7 @@ class Recorder(Observer):
             chosen = None if text is None else clean(text, 100_000)
             self._answer = {"text": chosen, **said, "ess": round(outcome.ess, 4)}
         elif not outcome.attempts:
+            # With attempts, the error is that of the last one, and has its place already.
             tried = self._tried.setdefault(max(self._attempt, 1), _tried(""))
             tried["outcome"], tried["error"] = (
                 type(outcome).__name__,
@@ -214,6 +218,7 @@ class Recorder(Observer):
         # What comes last is what the answer came from: it may take at least half.
         for run in self._runs:
             if sum(r.size for r in self._runs) > self._limit // 2:
+                # The oldest first, and only as many as must be.
                 run.forget()
         left = self._limit - sum(r.size for r in self._runs)
         self._runs.append(RunRecorder(started, self._attempt, left))

@@ -36,6 +36,7 @@ RUNNING, ENDED, DEAD = "red"
 def clean(text: Any, longest: int = _LONGEST) -> str:
     """A text that JSON and UTF-8 take, cut where it is longer."""
     said = shortened(text if isinstance(text, str) else str(text), longest)
+    # Half of a surrogate pair cannot be written as UTF-8, and would lose the whole record.
     return said if said.isascii() else said.encode(errors="replace").decode()
 
 
@@ -64,6 +65,7 @@ class RunRecorder:
     def __init__(self, started: RunStarted | None, attempt: int, limit: int) -> None:
         self.size = 500
         self.over = False
+        # Set aside, so that many steps cannot take the room of the final texts.
         self._final_room = limit // 8
         self._limit = limit - self._final_room
         self._began = time.monotonic()
@@ -75,6 +77,8 @@ class RunRecorder:
         }
         self._strings = Interned([""])
         self._sources: Interned[_Source] = Interned()
+        # By what a change says of itself: spares the texts' cutting for each change of each
+        # particle.
         self._number_of: dict[tuple[Any, ...], int] = {}
         self._steps: list[dict[str, Any]] = []
         self._resampled: list[dict[str, Any]] = []
@@ -156,9 +160,13 @@ class RunRecorder:
             self._cut["untold"] += 1
         elif self._limit > self.size:
             rows = self._rows(event)
+            # Its size as it will be written; an estimate would be off by what a program puts into
+            # texts.
             self.size += len(json.dumps(rows, separators=(",", ":")))
             if self._limit >= self.size:
                 step["rows"] = rows
+                # Only where the rows are kept: the next step's texts are stored as what they add to
+                # these.
                 self._texts.replace(event.step, [state.text for state in event.particles])
             else:  # nothing smaller comes after it
                 self._limit = 0
@@ -294,4 +302,5 @@ def _written(text: str) -> int:
 
 def _number(value: Any, digits: int = 4) -> float | None:
     """A number, rounded; None where it is not finite: minus infinity, in a log weight."""
+    # JSON has no infinity; what a program puts into a number may be none at all.
     return round(float(value), digits) if math.isfinite(value) else None

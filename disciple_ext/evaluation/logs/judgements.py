@@ -48,6 +48,7 @@ def read_judgements(directory: str | Path) -> dict[tuple[str, str], Judgement]:
         return {}
     data = path.read_bytes()
     found = {}
+    # Not splitlines(): it also cuts at characters that JSON leaves as they are.
     for number, line in enumerate(data[: whole_lines(data)].split(b"\n"), 1):
         if line.strip():
             try:
@@ -66,6 +67,7 @@ def _judgement(line: bytes) -> Judgement:
     score = None if data["score"] is None else float(data["score"])
     if data["kind"] not in _KINDS:
         raise ValueError(f"kind {data['kind']!r} is none of {', '.join(_KINDS)}")
+    # A file can be written by hand: a score out of range would spoil every mean in silence.
     if data["kind"] == "ok" and (score is None or not math.isfinite(score) or not 0 <= score <= 10):
         raise ValueError(f"a score of {data['score']!r} is not from 0 to 10")
     return Judgement(

@@ -30,6 +30,8 @@ class LineWriter:
         self._again = again
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Without a buffer of Python's: a line is either written or not when the process is
+            # killed.
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(self._file, whole_lines(path.read_bytes()))
         except OSError as error:
@@ -44,6 +46,8 @@ class LineWriter:
         data = line.encode() + b"\n"
         size = os.fstat(self._file).st_size
         try:
+            # A full disk can take a part of it; the second call then raises, and the part is taken
+            # back.
             written = os.write(self._file, data)
             if written < len(data):
                 os.write(self._file, data[written:])

@@ -99,6 +99,8 @@ class Row:
         """
         data = json.loads(line)
         try:
+            # [] and not get(): a line without a field is no row, and must not count as an empty
+            # one.
             row = {name: data[name] for name in cls.__dataclass_fields__}
             row["samples"] = tuple(_sample(sample) for sample in row["samples"])
             row["attempts"] = tuple(row["attempts"])

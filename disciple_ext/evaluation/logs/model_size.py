@@ -45,6 +45,7 @@ def torch_model(follower: Any) -> Any:
 
 def named_size(name: str) -> ModelSize:
     """What a name such as ``hf:Qwen/Qwen3-1.7B`` says: here 1.7 thousand millions, ``qwen3``."""
+    # Only the last part: a folder's name may hold a size, too.
     last = name.rstrip("/").split("/")[-1].partition(":")[2] or name.rstrip("/").split("/")[-1]
     found = _SIZE.search(last)
     if found is None:

@@ -44,8 +44,10 @@ def weights_hash(follower: Any) -> str | None:
     import torch
 
     digest = hashlib.sha256()
+    # Sorted: the hash must not depend on the order in which a loader registers parameters.
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # As bytes, because numpy has no bfloat16.
         data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
         digest.update(memoryview(data.numpy()))
     return digest.hexdigest()
@@ -55,6 +57,7 @@ def data_hash(instances: Any) -> str:
     """SHA-256 of the instances, whatever part of them is run."""
     digest = hashlib.sha256()
     for instance in instances:
+        # Not the examples: no run sees them.
         digest.update(f"{instance.id}\n{instance.prompt}\n{instance.targets!r}\n".encode())
     return digest.hexdigest()
 

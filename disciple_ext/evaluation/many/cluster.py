@@ -79,10 +79,12 @@ def evaluate_many(
     started = _connect(ray, workers)
     shards = _Shards(ray, workers, arguments, gathered, say)
     try:
+        # Told, not refused: Ray starts the others when there is room.
         _room(ray, workers, say)
         shards.start_all()
         for part, news in shards.news():
             for row in gathered.take(part, news):
+                # A shard that makes progress is not failing: only losses without a new line count.
                 shards.moves_on(part)
                 if on_row is not None:
                     on_row(part, row)
@@ -103,6 +105,7 @@ def evaluate_many(
 
 
 def _ray() -> Any:
+    # Before the import, which reads it: nothing is to be sent out without the user's word.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -179,6 +182,7 @@ class _Shards:
             (ready,), _ = self._ray.wait(list(self._waiting), num_returns=1)
             part = self._waiting.pop(ready)
             try:
+                # Errors of the actor's machine come here, when its answer is fetched.
                 news: News = self._ray.get(ready)
             except self._ray.exceptions.RayActorError as error:
                 self._lost(part, _first_line(error))
@@ -195,6 +199,7 @@ class _Shards:
             self._listen(part)
             return
         with suppress(self._ray.exceptions.RayActorError):
+            # First in its own words: a kill alone would leave the folder behind.
             self._ray.get(self._running[part].close.remote())
         self._ray.kill(self._running.pop(part))  # makes room for a shard that waits
         if news.code < 0:
@@ -209,6 +214,7 @@ class _Shards:
 
     def _start(self, part: int) -> None:
         shard = [*self._arguments, "--shard", f"{part}/{self._count}"]
+        # The whole log, whoever wrote it: a worker that replaces another must not run it again.
         lines, run = self._gathered.lines(), self._gathered.run()
         self._running[part] = self._actor.remote(shard, lines, run)
         self._listen(part)
@@ -259,6 +265,7 @@ class _Gathered:
         if news.run is not None and part not in self._own:
             self._settings(part, json.loads(news.run))
         rows = [Row.from_json(line.decode()) for line in news.lines.splitlines()]
+        # A lost worker's last rows may come again from the one that replaces it.
         new = [row for row in rows if (row.id, row.method) not in self._done]
         for row in new:
             self._writer.append(row)
@@ -268,6 +275,7 @@ class _Gathered:
     def _settings(self, part: int, about: dict[str, Any]) -> None:
         if self._about is not None:
             mismatch(self._about, about, self._out)
+        # Each shard was given the log's own run.json, which would come back here as "earlier".
         self._own[part] = {k: v for k, v in about.items() if k != "earlier"}
         first = self._about or self._own[part]
         self._about = {**first, "shard": None, "workers": [self._own[p] for p in sorted(self._own)]}

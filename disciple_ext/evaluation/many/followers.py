@@ -26,6 +26,7 @@ def places(followers: Sequence[str], out: Path) -> dict[str, Path]:
         raise UsageError(f"name each follower once: {', '.join(followers)}")
     names = [spec.rstrip("/").split("/")[-1] for spec in followers]
     unique = len(set(names)) == len(names)
+    # The whole specs where two models differ in their folder or backend only.
     chosen = names if unique else list(followers)
     folders = [re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") for name in chosen]
     if len(set(folders)) < len(folders):
@@ -59,6 +60,7 @@ def run_each(
             on_begin(spec, place)
         command = [*COMMAND, suite, *arguments, "--follower", spec, "--out", str(place)]
         codes[spec] = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+        # The interrupt is the user's, and is meant for all of them.
         if codes[spec] == 130:
             break
     return codes

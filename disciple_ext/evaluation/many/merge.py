@@ -42,6 +42,7 @@ def merge(out: str | Path, directories: Sequence[str | Path]) -> list[Row]:
     rows: dict[tuple[str, str], Row] = {}
     for about, directory in zip(abouts, map(Path, directories), strict=True):
         mismatch(abouts[0], about, Path(directories[0]))
+        # As a dict: of rows of one instance and method in one log the last counts.
         own = {(row.id, row.method): row for row in read_log(directory)}
         for key, row in own.items():
             if without_times(rows.setdefault(key, row)) != without_times(row):
@@ -50,6 +51,7 @@ def merge(out: str | Path, directories: Sequence[str | Path]) -> list[Row]:
                     f"{key[1]!r}; leave one of the logs out"
                 )
     verdicts = [line for directory in directories for line in _verdicts(Path(directory))]
+    # Nothing is written before everything is read: a log that is refused leaves no half of a merge.
     write_run(out, {**abouts[0], "shard": None, "merged": abouts})
     log = LogWriter(out)
     for key in sorted(rows):

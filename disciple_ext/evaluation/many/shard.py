@@ -51,6 +51,7 @@ class Shard:
     def __init__(self, arguments: Sequence[str], log: bytes, run: bytes | None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="disciple-shard-")
         self._place = Path(self._folder.name)
+        # A log that is there makes `--resume` skip what other workers have done.
         (self._place / RESULTS).write_bytes(log)
         if run is not None:
             (self._place / RUN).write_bytes(run)
@@ -58,6 +59,7 @@ class Shard:
         self._said = self._place / "said"
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
+                # A process of its own: its crash or its memory is not the actor's.
                 [*COMMAND, *arguments, "--out", str(self._place), "--resume"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

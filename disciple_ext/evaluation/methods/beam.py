@@ -63,6 +63,7 @@ async def stochastic_beams(
         live = [beam for beam in beams if not beam.ended]
         if not live:
             break
+        # Ended texts stay in the beam: they compete with the others by their scores.
         grown = [beam for beam in beams if beam.ended]
         asked = (follower.ask(LogProbs(beam.context)) for beam in live)  # together: one batch
         for beam, log_probs in zip(live, await asyncio.gather(*asked), strict=True):
@@ -74,8 +75,11 @@ async def stochastic_beams(
 
 def _grown(beam: Beam, logs: Floats, k: int, rng: np.random.Generator, end: int) -> list[Beam]:
     """The k best continuations of a beam by one token, or by the end of the text."""
+    # Algorithm 1's G: the log-probability of the whole prefix, perturbed.
     free = beam.log_prob + logs + rng.gumbel(size=len(logs))
+    # No more than k of one beam can be among the k best of all.
     best = np.argpartition(-free, min(k, len(free)) - 1)[:k]
+    # A token of probability zero is no continuation, even where there are fewer than k.
     best = best[np.isfinite(free[best])]
     best = best[np.argsort(-free[best])]
     scores = _given_largest(free[best], beam.score)
@@ -96,6 +100,7 @@ def _text_or_end(follower: Follower, log_probs: NDArray[np.float32]) -> Floats:
     kept = np.full(len(logs), -np.inf)
     text, ends = vocabulary.text_mask.array, sorted(vocabulary.eos)
     kept[text] = logs[text]
+    # Ids that all end the text are one outcome: apart, one text could be drawn twice.
     kept[ends[0]] = np.logaddexp.reduce(logs[ends])
     return np.asarray(kept - np.logaddexp.reduce(kept))
 

@@ -36,6 +36,7 @@ class EqualTokens:
         self._pilots: dict[tuple[str, str], Row] = {}
         # Tokens a sample, by task and method: sums over instances of the method and the reference.
         self._rates: dict[tuple[str, str], tuple[float, float]] = {}
+        # The reference first: the rates of the others are taken beside its rows.
         for row in sorted(rows, key=lambda row: row.method != reference):
             self.add(row)
 
@@ -61,6 +62,7 @@ class EqualTokens:
         if rate is None and (pilot := self._pilots.get((task, method))):
             rate = self._rate(pilot)
         mine, theirs = rate or (1.0, 1.0)
+        # At least one sample, and a bound: a method that dies at once would else get thousands.
         return min(MOST * n, max(1, round(n * theirs / mine)))
 
     def _rate(self, row: Row) -> tuple[float, float] | None:

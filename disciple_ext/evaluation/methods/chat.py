@@ -45,6 +45,7 @@ async def ask(chat: Chat, messages: Messages, retry: int, purse: Purse | None) -
     """
     quote = 0.0
     if purse is not None:
+        # Before the call: runs side by side must not count on the same dollars.
         quote = purse.reserve(chat.name, chat.quote(messages, retry=retry))
     try:
         answer = await chat.ask(messages, retry=retry)

@@ -66,8 +66,11 @@ class PlannerAlone:
         costs: list[float | None] = []
         for number in range(self.count):
             try:
+                # The number is the call's retry: else a cache or a recording would give one answer
+                # each time.
                 answer = await ask(chat, messages, number, setup.purse)
             except DiscipleError as error:
+                # The answers before it were paid for, though the run has no samples.
                 error.usage = usage + (error.usage or Usage())
                 error.cost = _sum([*costs, error.cost])
                 raise
@@ -75,6 +78,8 @@ class PlannerAlone:
                 usage += answer.usage or Usage()
             costs.append(paid(answer))
             if self.tokens == "suite" and _still_thinking(answer):
+                # An error and no empty sample: it would count against the planner's text, which
+                # never began.
                 raise _no_room(self.name, most, usage, _sum(costs))
             samples.append(_answered(answer, think=self.think))
         return Outcome(tuple(samples), usage, _sum(costs))
@@ -96,6 +101,7 @@ def _no_room(name: str, most: int | None, usage: Usage, cost: float | None) -> P
 
 def _sum(costs: list[float | None]) -> float | None:
     known = [cost for cost in costs if cost is not None]
+    # One unknown part makes the sum unknown.
     return sum(known) if len(known) == len(costs) else None
 
 

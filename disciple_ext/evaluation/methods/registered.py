@@ -63,6 +63,7 @@ class FollowerAlone:
             follower_program(setup.suite.budgets[instance.task].tokens),
             Task(instance.prompt, n=n, limits=setup.limits(instance), family=instance.task),
             follower=setup.follower,
+            # Independent texts: the follower alone neither resamples nor weighs.
             sampler="is",
             seed=seed,
             registry=setup.registry,
@@ -82,6 +83,7 @@ class Beams:
         follower, limits = setup.follower, setup.limits(instance)
         forwards = follower.forwards
         most = setup.suite.budgets[instance.task].tokens
+        # The second number keeps these draws apart from others of the same seed.
         rng = np.random.default_rng([seed, 0xBEA3])
         prompt = follower.prompt(instance.prompt)
         try:
@@ -113,6 +115,7 @@ def _outcome(result: Result, *, alone: bool = False) -> Outcome:
     samples = tuple(
         Sample(
             text=p.text.strip() if alone else p.text,
+            # Nothing constrains these texts: None says that the method has no weights.
             log_weight=None if alone else p.log_weight,
             check=p.check,
             passed=False,

@@ -17,6 +17,7 @@ __all__ = ["ScoredToken", "on_follower", "score_texts"]
 
 T = TypeVar("T")
 
+# 2**25 float32 are 128 MiB, before what the model itself needs.
 _BATCH_LOGITS = 2**25
 """Logits of one batch at most: rows, times the longest row's tokens, times the vocabulary."""
 
@@ -82,6 +83,7 @@ async def _score_one(follower: Follower, prompt: str, text: str) -> tuple[Scored
 
 
 def _characters(data: bytes) -> int:
+    # Counts first bytes, so that a token which ends inside a character can be counted, too.
     return sum(byte & 0xC0 != 0x80 for byte in data)
 
 

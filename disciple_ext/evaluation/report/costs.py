@@ -105,6 +105,8 @@ def cost_table(series: Sequence[Series]) -> Table | None:
     """US dollars for 100 tasks, the paper's below; None where no run has a price."""
     rows = []
     for s in series:
+        # Runs of unknown cost are left out, not taken for zero; the second column says how many
+        # count.
         priced = s.values(_dollars)
         cells = means(((line, 100 * cost) for line, cost in priced), 4)
         rows += [

@@ -18,6 +18,7 @@ _HEADS = tuple(f"check {check}, {truth}" for check, truth in CONFUSION)
 
 def confusion_tables(series: Sequence[Series]) -> list[Table]:
     """``check`` against the ground truth, by weight and in counts; none without any verdict."""
+    # Methods without a check would fill the table with "silent".
     asked = [s for s in series if any(p.check is not None for x in s.lines for p in x.row.samples)]
     if not asked:
         return []
@@ -105,6 +106,7 @@ def messages_table(series: Sequence[Series]) -> Table | None:
     if not said:
         return None
     total = {message: sum(map(len, by.values())) for message, by in said.items()}
+    # The message itself breaks ties, so that a log always gives the same report.
     often = sorted(said, key=lambda message: (-total[message], message))[:_SHOWN]
     rows = [
         (

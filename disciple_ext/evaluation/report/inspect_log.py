@@ -57,7 +57,9 @@ def write_inspect(series: Series, prompts: Mapping[str, str], directory: Path) -
 def inspect_log(series: Series, prompts: Mapping[str, str]) -> dict[str, Any]:
     """A series as Inspect's ``EvalLog``."""
     run = dict(series.log.run)
+    # Inspect wants an offset in figures.
     created = str(run.get("started", _UNDATED)).replace("Z", "+00:00")
+    # From what the series is, not at random: the same log gives the same file again.
     key = hashlib.sha256(f"{series.log.label}/{series.method}/{created}".encode()).hexdigest()[:22]
     task = series.log.suite
     scores = {
@@ -173,6 +175,7 @@ def _metadata(line: Line) -> dict[str, Any]:
     for sample in samples:
         for name in ("log_weight", "log_prob"):
             if sample[name] is not None and abs(sample[name]) == float("inf"):
+                # JSON has no infinity, and Inspect's viewer would refuse the file.
                 sample[name] = str(sample[name])
     return {
         "task": row.task,

@@ -14,6 +14,7 @@ from .tables import Cell, Report, Table, ranges
 
 __all__ = ["render_page"]
 
+# The page loads nothing; texts are escaped, since 'unsafe-inline' does not tell scripts apart.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _PAGE = """\
 <!doctype html>

@@ -50,6 +50,7 @@ def counterpart(method: str, planner: str, follower: str) -> tuple[str, str, str
     same = (model for model in FOLLOWERS if model.lower() in follower.lower())
     model = next(same, FOLLOWERS[0])
     if method in _SAMPLING and planner.startswith("expert"):
+        # The paper ran DisCIPL* with its main follower alone.
         return "DisCIPL*", _SAMPLING[method], FOLLOWERS[0]
     if method in _SAMPLING:
         return "DisCIPL", _SAMPLING[method], model

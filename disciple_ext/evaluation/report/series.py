@@ -125,6 +125,7 @@ def _lines(label: str, directory: Path) -> list[Line]:
     verdicts = read_judgements(directory)
     last: dict[tuple[str, str], Line] = {}
     for number, row in read_lines(directory):
+        # The row that stands last in the log counts, as everywhere.
         key = row.id, row.method
         last[key] = Line(label, number, row, verdicts.get(key))
     return list(last.values())

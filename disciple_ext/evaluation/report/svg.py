@@ -38,6 +38,7 @@ def canvas(title: str, panels: int = 1, height: float = 3.2) -> tuple[Any, list[
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
+    # Not pyplot: its figures live in a global table until they are closed.
     figure = Figure(figsize=(max(8, 2 * panels), height), layout="constrained")
     FigureCanvasSVG(figure)
     figure.set_label(title)
@@ -68,6 +69,7 @@ def inline(figure: Any) -> str:
 
     out = io.StringIO()
     title = figure.get_label()
+    # matplotlib's ids are random otherwise, and the same report would differ each time.
     with rc_context({"svg.hashsalt": title}):
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     text = out.getvalue()

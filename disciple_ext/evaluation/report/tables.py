@@ -103,6 +103,7 @@ class Report:
 
         def source(lines: Sequence[Line]) -> str:
             found = ranges(lines)
+            # Many cells share their lines: named once, the JSON stays small.
             key = repr(found)
             if key not in sources:
                 sources[key] = f"L{len(sources) + 1}"

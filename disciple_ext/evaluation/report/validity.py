@@ -145,6 +145,7 @@ def _at_k(series: Series, k: int) -> list[tuple[Line, float]]:
         if line.row.task not in short:
             samples = line.row.samples
             logs, passed = [s.log_weight for s in samples], [s.passed for s in samples]
+            # With weights the k are drawn with replacement, so that k may exceed the samples.
             size = k if any(log is not None for log in logs) else min(k, len(passed) or k)
             found.append((line, pass_at_k(logs, passed, size)))
     return found

@@ -23,6 +23,7 @@ def drawn_sample(row: Row) -> Sample | None:
     if not pool:
         return None
     weights = sample_weights([s.log_weight for s in pool])
+    # The same key as in the run, so that both draw one text (where the first attempt gave it).
     rng = np.random.default_rng([row.seed, 0x7E87])
     return pool[int(rng.choice(len(pool), p=weights))]
 

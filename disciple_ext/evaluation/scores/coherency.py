@@ -111,6 +111,7 @@ def judge_log(
     rows = {(row.id, row.method): row for row in read_log(directory)}  # the last of each counts
     texts = {key: text for key, row in rows.items() if (text := drawn_answer(row))}
     known = read_judgements(directory)
+    # Two judges' scores have no common mean.
     others = sorted({verdict.judge for verdict in known.values()} - {chat.name})
     if others:
         raise EvaluationError(
@@ -120,6 +121,7 @@ def judge_log(
     todo = [
         key
         for key, text in texts.items()
+        # By the text: a log that went on may have another answer for the same instance.
         if key not in known or known[key].text_hash != _hash(text)
     ]
     purse = Purse(max_cost) if max_cost is not None else None
@@ -136,6 +138,7 @@ def judge_log(
         score, kind = read_score(answer)
         verdict = Judgement(*key, score, kind, chat.name, _hash(text))
         said = {"said": answer.refusal or answer.text, "model": answer.model, "cost": paid(answer)}
+        # Written before it is counted: what was paid for must survive an interrupt.
         writer.write(json.dumps(asdict(verdict) | said))
         costs.append(paid(answer))
         if on_progress is not None:

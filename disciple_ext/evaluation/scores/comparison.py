@@ -50,6 +50,7 @@ def compare(rows: Iterable[Row]) -> list[Standing]:
     last: dict[str, dict[str, Row]] = {}
     for row in rows:
         last.setdefault(row.method, {})[row.id] = row
+    # Methods are compared on the same instances: a log that was interrupted has not all of each.
     common = set.intersection(*(set(found) for found in last.values())) if last else set()
     return [
         _standing(method, [row for row in found.values() if row.id in common])
@@ -82,6 +83,7 @@ def _standing(method: str, rows: Sequence[Row]) -> Standing:
         instances=len(rows),
         pass_at_1=_mean((row.task, row.pass_at_1) for row in rows),
         nats=_mean(nats) if nats else None,
+        # A run that failed took fewer tokens than an answer takes, or did not count them.
         tokens=_mean((row.task, tokens(row)) for row in rows if row.error is None),
         seconds=_mean((row.task, row.seconds) for row in rows),
         errors=sum(row.error is not None for row in rows),

@@ -64,11 +64,13 @@ def subsampled(
         seed: seed of the subsets.
     """
     size = len(passed)
+    # Without weights, the mean over all subsets is the mean over all samples: nothing to draw.
     if n >= size or all(value is None for value in log_weights):
         return pass_at_1(log_weights, passed)
     if math.comb(size, n) <= _SUBSETS:
         chosen = np.array(list(combinations(range(size), n)))
     else:
+        # The n smallest of random numbers are a subset without replacement, all rows at once.
         order = np.random.default_rng(seed).random((_SUBSETS, size))
         chosen = np.argpartition(order, n - 1, axis=1)[:, :n]
     logs = np.array([-np.inf if value is None else value for value in log_weights])
@@ -79,6 +81,8 @@ def _pass_at_1(logs: NDArray[np.float64], passed: NDArray[np.bool_]) -> NDArray[
     """Weighted Pass@1 of each row of two arrays of shape (subsets, n)."""
     top = logs.max(axis=1, keepdims=True)
     alive = top[:, 0] > -np.inf
+    # The largest is taken off, or exp would underflow; where all are dead, -inf - -inf is no
+    # number.
     weights = np.exp(logs - np.where(alive[:, None], top, 0.0))
     total = weights.sum(axis=1)
     passing = (weights * passed).sum(axis=1)

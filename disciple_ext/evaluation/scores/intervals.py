@@ -60,6 +60,7 @@ def intervals(
 def _drawn(task: str, values: NDArray[np.float64], draws: int, seed: int) -> NDArray[np.float64]:
     """Means of the drawn instances, of shape (draws,)."""
     if len(values) < 2:
+        # NaN goes on into every mean over this type, which then has no interval either.
         return np.full(draws, np.nan)
     mean: NDArray[np.float64] = _shares(task, len(values), draws, seed) @ values
     return mean
@@ -68,7 +69,9 @@ def _drawn(task: str, values: NDArray[np.float64], draws: int, seed: int) -> NDA
 @lru_cache(maxsize=64)  # a report asks for many means over the same instances
 def _shares(task: str, size: int, draws: int, seed: int) -> NDArray[np.float64]:
     """How often each instance was drawn, as a share of the draw: shape (draws, size)."""
+    # By task, so that another task in the log does not change this one's interval.
     rng = np.random.default_rng([seed, *task.encode()])
+    # Each draw in a range of its own, so that one bincount counts all of them.
     chosen = rng.integers(size, size=(draws, size)) + size * np.arange(draws)[:, None]
     return np.bincount(chosen.ravel(), minlength=draws * size).reshape(draws, size) / size
 

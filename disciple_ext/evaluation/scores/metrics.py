@@ -43,6 +43,7 @@ def sample_weights(log_weights: Sequence[float | None]) -> list[float]:
     top = max(logs)
     if top == -math.inf:
         return [0.0] * len(logs)
+    # With the largest taken off: log weights of long texts are far below what exp can give.
     scaled = [math.exp(value - top) for value in logs]
     total = math.fsum(scaled)
     return [value / total for value in scaled]
@@ -61,6 +62,7 @@ def pass_at_1(log_weights: Sequence[float | None], passed: Sequence[bool]) -> fl
     judged = list(zip(weights, passed, strict=True))
     passing = math.fsum(weight for weight, good in judged if good)
     failing = math.fsum(weight for weight, good in judged if not good)
+    # Not the sum of weights, which rounding can keep from 1.
     return passing / (passing + failing) if passing else 0.0  # exactly 1 where all pass
 
 

@@ -140,6 +140,7 @@ def measure(
         raise EvaluationError(f"the log in {directory} has no answer of the method {method!r}")
     suite = suite or _same_suite(directory)
     instances = {i.id: i for i in suite.instances(data)}
+    # Before the follower is loaded: what cannot be measured should be said at once.
     missing = [row.id for row in rows if row.id not in instances or row.task not in suite.budgets]
     if missing:
         raise EvaluationError(f"the data has no instance {missing[0]!r} of the log")
@@ -148,6 +149,7 @@ def measure(
     free = asyncio.run(_unconstrained(follower, rows, suite.budgets))
     banned = {row.id: suite.prescribed(instances[row.id]) for row in rows}
     none: dict[str, Sequence[str]] = {row.id: () for row in rows}
+    # Free samples owe no words to their task, so nothing of them is left out.
     nats, share = {}, {}
     for kind, texts, left_out in (("answers", answers, banned), ("samples", free, none)):
         found = _means(follower, rows, suite.budgets, texts, left_out, known)

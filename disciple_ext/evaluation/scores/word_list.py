@@ -39,6 +39,7 @@ class Spans:
         """Every whole occurrence of the words, in any case."""
         if not words:
             return cls(())
+        # Alternation takes the first that matches: "sea" would hide "sea-green".
         longest_first = sorted(words, key=len, reverse=True)
         either = "|".join(re.escape(word) for word in longest_first)
         pattern = re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)

@@ -59,6 +59,7 @@ def convert(file: str | Path, out: str | Path) -> dict[str, int]:
     for corpus, instances in corpora.items():
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in instances)
         try:
+            # "x": data that is there may belong to logs that were made with it.
             with (folder / f"{corpus}.jsonl").open("x", encoding="utf-8") as target:
                 target.write(lines)
         except FileExistsError as error:
@@ -72,6 +73,7 @@ def _parts(data: Mapping[Any, Any]) -> list[tuple[str, str, list[Any]]]:
     found = []
     for key, rows in data.items():
         corpus, _, name = str(key).rpartition("_")
+        # isidentifier: the corpus becomes a file's name, and must not lead out of the folder.
         if name in COLLIE_NAMES and corpus.isidentifier() and isinstance(rows, list):
             found.append((corpus, COLLIE_NAMES[name], rows))
     return found
@@ -86,6 +88,7 @@ def _instance(row: Any, where: str, corpus: str, task: str) -> dict[str, Any]:
             raise TypeError("prompt and example should be texts")
         made = {"id": where, "task": task, "corpus": corpus, "prompt": prompt}
         made |= {"targets": targets, "example": example}
+        # What JSON cannot hold must be found before a file is begun.
         json.dumps(made)
     except (KeyError, TypeError, ValueError) as error:
         raise EvaluationError(f"{where} is no instance of COLLIE's: {error}") from error

@@ -101,6 +101,7 @@ def read_punkt(directory: Path) -> PunktParameters:
         ) from error
 
 
+# Reading the parameters takes longer than a verdict, and each verdict asks for a splitter.
 @lru_cache(maxsize=4)
 def _trained(directory: Path) -> Splitter:
     return Splitter("punkt_tab", partial(split, parameters=read_punkt(directory)), directory)

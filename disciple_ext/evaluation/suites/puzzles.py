@@ -87,11 +87,13 @@ def grant_abstract(text: str) -> Verdict:
     label = "Abstract: "
     if not text.startswith(label):
         return Verdict(False, 'it does not start with "Abstract: "')
+    # Below 100, not up to it: with the label there is one word more.
     count = len(_plain_words(text[len(label) :]))
     if not 75 <= count < 100:
         return Verdict(False, f"{count} words and the label, not 75 to 100 either way")
     lowered = text.lower()
     for term in BANNED_TERMS:
+        # Other plurals hold the term itself, so the test of substrings finds them.
         plural = term[:-1] + "ies" if term.endswith("y") else term
         if term in lowered or plural in lowered:
             return Verdict(False, f"the banned term {term!r}")
@@ -118,6 +120,7 @@ def ingredients_list(text: str) -> Verdict:
         return Verdict(False, 'the line of "Ingredients:" holds more than that')
     if not 1 <= len(items) <= 7:
         return Verdict(False, f"{len(items)} ingredients, not 1 to 7")
+    # Not float: 17.99 and its like must add up to the cent.
     total = Decimal(0)
     for number, item in enumerate(items, 1):
         if not item.startswith("- "):

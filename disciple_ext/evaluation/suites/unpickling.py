@@ -27,6 +27,7 @@ class PickledObject:
         """Make a record, whatever the class would have taken."""
         record = super().__new__(cls)
         record.args = args
+        # Set here and not in __init__, which an unpickler need not call.
         record.state = kwargs
         return record
 
@@ -84,6 +85,7 @@ class _Reader(pickle.Unpickler):
         if (module, name) in _PLAIN:
             return _PLAIN[module, name]
         if module.partition(".")[0] in _MODULES:
+            # A new class each time, which is never looked up: no module is imported for it.
             return type("PickledObject", (PickledObject,), {"name": f"{module}.{name}"})
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is no data")
 

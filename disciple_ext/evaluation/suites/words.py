@@ -32,6 +32,7 @@ def word_instances() -> list[Instance]:
 
 def _word_01(number: int, example: str) -> Instance:
     least = 10 + number % 4  # COLLIE's begin at 10
+    # From its place on and round again: examples stay spread over the list.
     at = LONG.index(example)
     example = next(word for word in (*LONG[at:], *LONG) if len(word) >= least)
     prompt = f"Please generate a word with at least {least} characters."

@@ -68,6 +68,8 @@ class Answer:
             ValueError: the data are no answer.
         """
         try:
+            # Read with [] and not get(): a file without a field is of another version, and no
+            # answer.
             usage = data["usage"]
             return cls(
                 text=_text(data["text"]),
@@ -131,7 +133,9 @@ def digest(messages: Messages, retry: int, identity: Mapping[str, Any] | None = 
         "retry": retry,
         "identity": dict(identity or {}),
     }
+    # Sorted and compact, so that one call has one key whoever made the dictionaries.
     data = json.dumps(named, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    # A task from the command line may hold surrogates, which plain UTF-8 refuses.
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
 
 

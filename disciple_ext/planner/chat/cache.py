@@ -122,6 +122,8 @@ class AnswerStore:
         with self._usable(), self._opened() as database:
             gone = database.execute("DELETE FROM answers WHERE created <= ?", (until,)).rowcount
             database.commit()
+            # Outside of the transaction, hence the commit before it; only now the file gets
+            # smaller.
             database.execute("VACUUM")
             return gone
         return 0
@@ -134,6 +136,7 @@ class AnswerStore:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):  # tasks may be private; SQLite itself keeps to the umask
             self.path.touch(mode=0o600, exist_ok=False)
+        # A connection for each use: SQLite's belong to one thread, and loops come and go.
         database = sqlite3.connect(self.path, timeout=2.0)
         try:
             database.execute("PRAGMA journal_mode = WAL")
@@ -149,6 +152,8 @@ class AnswerStore:
         try:
             yield
         except (sqlite3.OperationalError, OSError) as error:  # locked, read-only, no space
+            # First, for it is a DatabaseError too: a file that is locked must not be taken for a
+            # damaged one.
             warnings.warn(
                 f"the cache of answers {self.path} cannot be used ({error}); the planner is asked",
                 RuntimeWarning,
@@ -177,6 +182,7 @@ class CachedChat:
     def __init__(self, inner: Chat, store: AnswerStore) -> None:
         self.name = inner.name
         self.model = inner.model
+        # In the key, so that another endpoint or temperature gets an answer of its own.
         self.identity: Mapping[str, Any] = inner.identity
         self._inner = inner
         self._store = store
@@ -200,9 +206,12 @@ class CachedChat:
             PlannerError: there is none, and none to be had.
         """
         key = digest(messages, retry, self.identity)
+        # With the loop, because a lock belongs to one, and the synchronous API starts a new one
+        # each time.
         place = (id(asyncio.get_running_loop()), key)
         lock = self._asking.setdefault(place, asyncio.Lock())
         async with lock:
+            # Inside the lock: whoever waited finds the answer that the first one paid for.
             known = self._store.get(key)
             if known is not None:
                 return known

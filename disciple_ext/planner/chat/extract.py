@@ -37,6 +37,7 @@ def extract_program(answer: str, *, cut: bool = False) -> str | None:
     Returns:
         The source, ending in a newline, or None where the answer holds no code.
     """
+    # Thinking holds drafts of the program, which must not be taken for the answer.
     answer = _THINKING.sub("", answer.replace("\r\n", "\n"))
     answer = _END_OF_THINKING.sub("", answer)
     found = [m for m in _FENCE.finditer(answer) if m["closed"] is not None or not cut]
@@ -74,5 +75,6 @@ def parses(code: str) -> bool:
     try:
         ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # The last two come from source that is nested too deeply for the parser.
         return False
     return True

@@ -64,9 +64,11 @@ def chosen(hold_out: Collection[str] = ()) -> tuple[Example, ...]:
 def _read(name: str, text: str) -> Example:
     tree = ast.parse(text)
     heading = tree.body[0]
+    # Cut, not unparsed: an example must keep its comments.
     source = "\n".join(text.splitlines()[heading.end_lineno or 0 :]).strip("\n") + "\n"
     return Example(name, ast.get_docstring(tree) or "", source)
 
 
 def _order(name: str) -> tuple[bool, bool, bool, str]:
+    # A fixed order, not the file system's: the prompt must be the same everywhere to be cached.
     return name in PUZZLE_NAMES, name in WORD_NAMES, name.startswith("para"), name

@@ -89,21 +89,26 @@ class FollowerChat:
                 f"what the planner is told takes {len(prompt):,} tokens, and the follower "
                 f"{self.model!r} takes {limit:,}; use a model with a longer context as planner"
             )
+            # Known to be nothing: an unknown cost would make that of the whole run unknown.
             error.cost = 0.0
             raise error
         if limit is not None:
             most = min(most, limit - len(prompt))
         context, written, finish = Prefix.of(prompt), [], "length"
+        # Without a mask, special tokens could be drawn, which begin another role's message.
         allowed = vocabulary.text_mask | vocabulary.eos_mask
+        # With the retry in the key: a second call must not write the same program again.
         uniform = np.random.default_rng([0x70_1A_4E, retry])
         for count in range(1, most + 1):
             u, temperature = float(uniform.random()), self._temperature
             drawn = await follower.ask(Draw(context, None, allowed, u, temperature))
+            # Below 0: nothing could be drawn under the mask.
             if drawn.token < 0 or drawn.token in vocabulary.eos:
                 finish = "stop"
                 break
             written.append(drawn.token)
             context = context.then(drawn.token)
+            # Not each time: to tell of it, the whole answer is decoded.
             if count % 16 == 0:
                 emit(PlannerWriting(len(vocabulary.decode(written))))
         usage = Usage(planner_input=len(prompt), planner_output=len(written))

@@ -48,6 +48,7 @@ class OpenAIPlanner(ChatPlanner):
         **options: Any,
     ) -> None:
         chat: Chat = OpenAIChat(model, prices=known_prices(prices), **options)
+        # The recorder is the outer one, so that answers from the cache are put on record, too.
         if cache is not False:
             chat = CachedChat(chat, cache if isinstance(cache, AnswerStore) else AnswerStore())
         if record is not None:

@@ -31,6 +31,7 @@ async def gathered(stream: Any) -> Answer:
             model = getattr(chunk, "model", None) or model
             used = getattr(chunk, "usage", None) or used
             choices = getattr(chunk, "choices", None)
+            # The last chunk of a stream has the usage, and no choice.
             for choice in choices[:1] if isinstance(choices, list) else ():
                 finish = getattr(choice, "finish_reason", None) or finish
                 for name, text in _texts(getattr(choice, "delta", None)).items():
@@ -38,6 +39,7 @@ async def gathered(stream: Any) -> Answer:
                     characters += len(text)
             if characters > _MOST_CHARACTERS:
                 raise ValueError(f"an answer of more than {_MOST_CHARACTERS:,} characters")
+            # A chunk is often one token: an event for each would cost more than it tells.
             if time.monotonic() - told > 0.2:
                 told = time.monotonic()
                 emit(PlannerWriting(characters))
@@ -48,6 +50,7 @@ def read(name: str, data: Any) -> Answer:
     """The answer in a completion that came in one piece."""
     from openai.types.chat import ChatCompletion
 
+    # `construct` does not validate: servers leave out fields that OpenAI's own answers have.
     completion = ChatCompletion.construct(**data) if isinstance(data, dict) else None
     choices = getattr(completion, "choices", None)
     choices = choices if isinstance(choices, list) else None
@@ -64,6 +67,7 @@ def read(name: str, data: Any) -> Answer:
 
 def _answer(parts: Mapping[str, str], finish: str, model: str, used: Any) -> Answer:
     if finish not in ("", "content_filter"):
+        # Other words, such as tool_calls, come with a text that is whole.
         finish = "length" if finish in ("length", "max_tokens") else "stop"
     # A server that takes the whole answer for thinking leaves the content empty.
     text = parts.get("content", "")
@@ -102,4 +106,5 @@ def _usage(used: Any) -> Usage | None:
     details = getattr(used, "prompt_tokens_details", None)
     cached = getattr(details, "cached_tokens", None)
     cached = min(max(0, cached), read) if isinstance(cached, int) else 0
+    # `prompt_tokens` includes the cached ones, which have a price of their own.
     return Usage(planner_input=read - cached, planner_cached=cached, planner_output=written)

@@ -86,6 +86,7 @@ class OpenAIChat:
             "reasoning_effort": effort,
         }
         self._parameters = {name: value for name, value in given.items() if value is not None}
+        # The address without a password: recordings show the identity.
         self.identity: Mapping[str, Any] = {
             "endpoint": self.address.rstrip("/"),
             "model": model,
@@ -100,6 +101,7 @@ class OpenAIChat:
 
     def limited(self, tokens: int) -> OpenAIChat:
         """The same model with answers of at most so many tokens, thinking included."""
+        # A copy: the chat is shared with the planner, whose programs have no such limit.
         chat = copy(self)
         chat._most_output = min(tokens, self._most_output or tokens)
         chat._parameters = {**self._parameters, self._limit_name(): chat._most_output}
@@ -132,6 +134,8 @@ class OpenAIChat:
         if self.api_key is None and self.base_url is None:
             raise no_key(self)
         try:
+            # The client's timeout is for silence alone: a server that sends a byte a minute never
+            # ends.
             async with asyncio.timeout(_PATIENCE), self._client() as client:
                 return await self._answer(client, messages)
         except (openai.OpenAIError, TimeoutError, ValueError) as error:
@@ -146,11 +150,13 @@ class OpenAIChat:
 
         hooks: dict[str, list[Any]] = {"request": [self._asking], "response": [self._answered]}
         return openai.AsyncOpenAI(
+            # The client does not start without a key, even where the server asks for none.
             api_key=self.api_key or "none",
             base_url=self.base_url,
             organization=self._organization,
             timeout=self.timeout,
             max_retries=self.tries - 1,
+            # A client of our own, because only there can hooks tell of retries and waits.
             http_client=openai.DefaultAsyncHttpxClient(timeout=self.timeout, event_hooks=hooks),
         )
 
@@ -169,6 +175,8 @@ class OpenAIChat:
             if wait is None or wait <= _LONGEST_WAIT:
                 emit(PlannerWaiting(wait, f"HTTP {status}"))
         if not _is_stream(response):
+            # Here, inside the client's request, a connection that breaks is retried; later it is
+            # not.
             await response.aread()
 
     async def _answer(self, client: AsyncOpenAI, messages: Messages) -> Answer:
@@ -185,6 +193,8 @@ class OpenAIChat:
                 # Servers that know no streaming, or not this option, say so in as many ways as
                 # there are servers: a request that is at fault otherwise fails again.
                 raw = await create(**asked)
+                # Only after it worked without: a request that is wrong otherwise says nothing of
+                # streams.
                 self._streams = False
         else:
             raw = await create(**asked)
@@ -202,6 +212,7 @@ class OpenAIChat:
 def _address(url: str) -> str:
     """An address without user, password and query, which may hold keys."""
     parts = urlsplit(url)
+    # `hostname` would lose the port, and the case.
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 

@@ -63,6 +63,7 @@ def explained(error: Exception, chat: Endpoint) -> PlannerError:
             exit_code=4,
             free=True,
         )
+    # Before APIStatusError, of which it and the two above are kinds.
     if isinstance(error, openai.RateLimitError):
         return _error(
             f"the endpoint of {name} limits its use ({said}); wait, or check the account's quota",
@@ -74,12 +75,14 @@ def explained(error: Exception, chat: Endpoint) -> PlannerError:
         return _error(
             f"the endpoint of {name} failed: {said} (HTTP {error.status_code}); {todo}", free=True
         )
+    # Before APIConnectionError, of which it is a kind. Not free: the model may have been at work.
     if isinstance(error, openai.APITimeoutError):
         return _error(
             f"planner {name} gave no answer within {chat.timeout:g} s, or stopped in the middle of "
             f"one for so long (at most {chat.tries} tries); try a faster model or a longer timeout"
         )
     if isinstance(error, openai.APIConnectionError):
+        # By name: these are the HTTP library's own, which we do not import.
         if type(error.__cause__).__name__ in ("RemoteProtocolError", "ReadError"):
             return _error(
                 f"the connection to planner {name} broke before its answer was whole; try again, "
@@ -104,6 +107,7 @@ def explained(error: Exception, chat: Endpoint) -> PlannerError:
 def _error(message: str, *, exit_code: int = 3, free: bool = False) -> PlannerError:
     error = PlannerError(message)
     error.exit_code = exit_code
+    # None is "unknown": a call that may have been billed must not count as free.
     error.cost = 0.0 if free else None
     return error
 
@@ -113,4 +117,5 @@ def _said(error: Exception, chat: Endpoint) -> str:
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     text = one_line(str(message or error) or type(error).__name__)
+    # Servers quote the key in their refusals, and messages end in logs.
     return text.replace(chat.api_key, "***") if chat.api_key else text

@@ -66,22 +66,27 @@ class ChatPlanner(Planner):
         """
         answer = await self.chat.ask(self._messages(task, feedback), retry=len(feedback))
         fresh = answer.origin == "model"
+        # An answer at hand was paid for by another run: here it costs nothing.
         usage = (answer.usage or Usage()) if fresh else Usage()
         cost = answer.cost if fresh else 0.0
         try:
             program = Program(self._source(answer), planner=self.name)
         except PlannerError as error:
+            # No program, but the call was billed.
             error.usage, error.cost = usage, cost
             raise
         return Plan(program, usage, cost, cached_answer=not fresh)
 
     def _messages(self, task: Task, feedback: Sequence[Feedback]) -> list[Message]:
         own = [task.family] if task.family is not None else []
+        # The paper's appendix: the example of the target task itself is always left out of the
+        # prompt.
         shown = chosen(own) if self.examples == "held-out" else ()
         if self.examples == "reference":
             shown = tuple(e for e in expert_examples() if e.name in own)
         nearest: tuple[Example, ...] = ()
         if self.library is not None:
+            # Held out likewise: the library may have a program of the very family that is measured.
             found = self.library.nearest(task.instruction, _NEAREST, hold_out=task.family)
             nearest = tuple(Example(entry.name, entry.task, entry.source) for entry in found)
         family = self.library is not None
@@ -94,6 +99,7 @@ class ChatPlanner(Planner):
                 f"planner {self.name} refused the task ({why}); "
                 "rephrase the task or use another planner"
             )
+        # Before the other checks: a whole program counts, though the answer was cut off behind it.
         source = extract_program(answer.text, cut=not answer.whole)
         if source is not None:
             return source

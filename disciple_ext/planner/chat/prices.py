@@ -64,6 +64,7 @@ class Prices:
 
     def of(self, model: str) -> Price | None:
         """The price of a model, a dated snapshot of it included, or None where it is unknown."""
+        # From the particular to the general: a snapshot may have a price of its own.
         for name in (model, _SNAPSHOT.sub("", model), "*"):
             if name in self._models:
                 return self._models[name]
@@ -106,7 +107,9 @@ def _price(name: str, data: Mapping[str, Any], own: Prices | None = None) -> Pri
     for field in ("input", "output"):
         if field not in data:
             raise ValueError(f"the price of {name!r} has no {field!r}")
+    # No price for cached tokens: they count in full, so that a limit is rather too strict.
     unit = float(data["input"]), float(data.get("cached", data["input"])), float(data["output"])
+    # json reads NaN and Infinity; with either, no limit on the cost would hold.
     if not all(math.isfinite(price) and price >= 0 for price in unit):
         raise ValueError(f"the price of {name!r} is no amount of money")
     known = own.of(name) if own is not None else None

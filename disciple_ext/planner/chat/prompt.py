@@ -107,12 +107,14 @@ def _shown(heading: str, examples: Sequence[Example]) -> str:
     for example in examples:
         if len(example.source) > _LONGEST_SOURCE:
             continue  # it would be paid for with every call
+        # Tasks of the library are others' texts: shown as data, one line.
         told += [f"Task: {plain(example.task, _LONGEST_SOURCE)}", fenced(example.source, "python")]
     return "\n\n".join(told)
 
 
 @functools.cache
 def _tutorial() -> str:
+    # The comments mark the part that is generated; they are nothing to a planner.
     text = files(__package__).joinpath("tutorial.md").read_text(encoding="utf-8")
     return re.sub(r"<!--.*?-->\n+", "", text, flags=re.DOTALL)
 
@@ -120,6 +122,7 @@ def _tutorial() -> str:
 def complaint(failed: Feedback) -> str:
     """What the planner is told of one failed attempt."""
     lines = failed.program.source.rstrip().split("\n")
+    # Errors, advice and the diagnosis name lines.
     numbered = "\n".join(f"{number:4}  {line}" for number, line in enumerate(lines, 1))
     parts = [
         f"Attempt {failed.attempt} failed: {plain(failed.error, 2 * _LONGEST_LINE)}",
@@ -156,6 +159,7 @@ def plain(text: str, longest: int = _LONGEST_LINE) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """A text in a code fence that it cannot close."""
+    # CommonMark closes a fence only with one at least as long.
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{_unmarked(text)}\n{fence}"
@@ -170,4 +174,5 @@ _ROLE = re.compile(
 def _unmarked(text: str) -> str:
     """Chat formats mark roles by ``<|...|>`` and the like: a space takes that meaning away."""
     text = _ROLE.sub(lambda match: match[0] + " ", text)
+    # Control characters can hide text from a reader, or move a terminal's cursor.
     return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)

@@ -61,6 +61,7 @@ class RecordingChat:
             "answer": answer.to_dict(),
         }
         path = self._directory / f"{_slug(self.model)}-{key[:16]}.json"
+        # Written beside it and renamed: a process that is killed leaves no half of a recording.
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -68,6 +69,7 @@ class RecordingChat:
             part.replace(path)
         except OSError as error:
             failure = UsageError(f"the planner's answer cannot be recorded in {path}: {error}")
+            # The answer is lost, and was paid for all the same.
             failure.cost = answer.cost
             raise failure from error
         return answer
@@ -91,6 +93,7 @@ class ReplayChat:
         for path in _paths(self._directory):
             recording = _read(path)
             known = self._recordings.setdefault(recording["key"], recording)
+            # Which of the two is given would depend on the files' order.
             if known is not recording:
                 both = sorted({known["asked"]["model"], recording["asked"]["model"]})
                 raise UsageError(
@@ -132,6 +135,7 @@ class ReplayChat:
         close = [
             r
             for r in records
+            # The tutorial is the first message, and the one that changes with our version.
             if r["retry"] == retry and list(r["messages"][1:]) == [dict(m) for m in messages[1:]]
         ]
         if close:

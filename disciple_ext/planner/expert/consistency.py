@@ -36,6 +36,7 @@ class Clauses:
         if place == 0:
             raise TaskNotUnderstood(f"positions start at 1, unlike in {phrase!r}")
         known = self._placed[kind].get(place)
+        # COLLIE compares words without case, so "The" and "the" at one place are no contradiction.
         if known and not units.same_word(known[0], word):
             _clash(known[1], phrase)
         self._placed[kind][place] = (word, phrase)
@@ -91,6 +92,8 @@ class Clauses:
         """In a single sentence, "every sentence" is the sentence itself."""
         if writing.sentences and 1 not in writing.sentences:
             _clash("a sentence", self._phrase("sentences"))
+        # With one sentence these are places of the text, which the rest of the expert knows
+        # already.
         for kind, place in (("first_words", 1), ("last_words", LAST)):
             if kind in self._ends:
                 words, phrase = self._ends[kind]
@@ -141,6 +144,7 @@ class Clauses:
                 if high is not None and place > high:
                     _clash(phrase, self._phrase(unit))
                 exact = getattr(writing, unit).exact
+                # With an exact count, the last place has a number too: both clauses mean one word.
                 if last and place == exact and not units.same_word(word, last[0]):
                     _clash(phrase, last[1])
         for words, phrase in self._ends.values():
@@ -153,6 +157,7 @@ class Clauses:
             if least * max(writing.sentence_words.low, 1) > writing.words.high:
                 other = self._phrase("sentence_words") or self._phrase("sentences")
                 _clash(self._phrase("words"), other)
+            # As a set: one word may be wanted by several clauses, and then needs one place.
             if len({word.lower() for word, _ in self._wanted()}) > writing.words.high:
                 _clash(self._phrase("words"), self._wanted()[0][1])
         if writing.sentences.high is not None and writing.sentence_words.high is not None:
@@ -173,6 +178,7 @@ class Clauses:
         )
         shortest = max(writing.word_chars.low, 1)
         spelled = sum(len(word) for word in wanted) + (count - len(wanted)) * shortest
+        # `count` stands for the spaces between the words and the final mark.
         if spelled + count > writing.characters.high:
             other = (
                 self._phrase("words")
@@ -184,6 +190,7 @@ class Clauses:
 
 
 def _one_word(word: str, phrase: str) -> None:
+    # Within a sentence, because the rules treat some words at an edge otherwise.
     cut = units.words(f"We saw {word} there")[2:-1]
     if cut != [word]:
         pieces = " + ".join(repr(piece) for piece in cut) or "nothing"

@@ -81,6 +81,7 @@ def _docstring(paragraphs: Sequence[str]) -> list[str]:
 
 
 def _prompt(name: str, text: str) -> list[str]:
+    # Spaces stay at the ends: the pieces are joined by Python without any.
     pieces = textwrap.wrap(text, 78, drop_whitespace=False, break_long_words=False)
     if len(pieces) == 1:
         body = [f"        return {text!r}"]
@@ -105,6 +106,7 @@ def listed(items: Sequence[str]) -> str:
 
 def assign(name: str, value: object) -> list[str]:
     """An assignment in ``__init__``, over several lines where one would be too long."""
+    # Not sorted: the words come in the order in which the task names them.
     first, *rest = pprint.pformat(value, width=74, compact=True, sort_dicts=False).splitlines()
     if not rest:
         return [f"self.{name} = {first}"]

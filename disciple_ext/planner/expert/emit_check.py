@@ -12,6 +12,7 @@ def check_lines(writing: Writing) -> list[str]:
     lines: list[str] = []
     tests: list[str] = []
     every = writing.sentence_words or writing.every_placed or writing.first_words
+    # Cut only what a test needs: `check` runs for each finished text.
     if writing.sentences or every or writing.last_words:
         cut = "[units.words(s) for s in units.sentences(text)]"
         lines.append(f"sentences = {cut}")
@@ -45,6 +46,7 @@ def check_lines(writing: Writing) -> list[str]:
     if writing.avoids:
         tests.append("not any(units.same_word(w, x) for w in self.avoid for x in words)")
     if not tests:
+        # No constraint was read: an empty text is still no answer.
         tests = ["bool(text)"]
     if len(tests) == 1:
         lines.append(f"return {tests[0]}")
@@ -65,5 +67,6 @@ def _within(count: str, limit: Range) -> str:
 
 def _same(words: str, place: int, word: str) -> str:
     index = place if place == LAST else place - 1
+    # A text may be too short for the place: then the check must say False and not raise.
     length = f"{words}" if place == LAST else f"len({words}) > {index}"
     return f"{length} and units.same_word({words}[{index}], {word!r})"

@@ -46,6 +46,7 @@ def _poem(poem: Poem) -> Sketch:
             '    await self.end_sentence(".!?")',
             "    await self.end()",
             "    return",
+            # Asked, not forced: a line of a poem may well end without a mark.
             'if await self.wants(",.;!?"):',
             '    await self.end_sentence(",.;!?")',
             'await self.force("\\n")',
@@ -113,6 +114,7 @@ def _allowed_topic(abstract: Abstract) -> str:
     terms = _stems(abstract.avoids)
     fine = [w for w in words if not any(term in w.lower() for term in terms)]
     while fine and fine[-1] in ("and", "or", "of", "in", "on", "for", "the", "a"):
+        # A topic must not end in a word that led to one that is left out.
         fine.pop()
     return " ".join(fine)
 
@@ -248,4 +250,5 @@ def _itinerary(trip: Itinerary) -> Sketch:
 
 def _start_of_day(activities: int, longest: int) -> int:
     """The hour of the first activity: nine, or earlier where the day would run past midnight."""
+    # `-(-x // 2)` rounds half hours up; the 1 keeps the end before 24:00, which is no time of day.
     return max(0, min(9, 24 - 1 - -(-activities * longest // 2)))

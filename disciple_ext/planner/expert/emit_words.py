@@ -47,6 +47,7 @@ def word_lines(layout: Layout) -> list[str]:
 
 def _force(layout: Layout, word: str, *, first: bool) -> str:
     """A given word with the space before it; only a first word may stand without one."""
+    # A paragraph's given place may be the first of the text, or in its middle: seen at run time.
     if first or layout.level == "paragraph" and layout.given:
         return f'await self.force((" " if self.text else "") + {word})'
     return f'await self.force(" " + {word})'
@@ -71,9 +72,11 @@ def _call(layout: Layout, capital: str) -> str:
 
 def _missing(layout: Layout) -> list[str]:
     """Statements that write a word that must still come in, or else a free one."""
+    # After six free words a missing one is forced, so that none waits for ever.
     must = "self.free == 6"
     if layout.level == "sentence":
         taken = " - sum(p >= place for p in self.given)" if layout.given else ""
+        # Or as soon as the places that are left are only just enough for the missing words.
         must += f" or len(self.missing) > {layout.sentence_words.high} - place{taken}"
     elif layout.sentences.low:
         must = f"self.free == {max(6, layout.sentence_words.low)}"

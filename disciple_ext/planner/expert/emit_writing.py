@@ -45,6 +45,7 @@ def emit_writing(writing: Writing) -> str:
 def _state(sketch: Sketch, layout: Layout) -> None:
     if layout.given:
         sketch.state += assign("given", layout.given)
+    # A plain paragraph forces its first word in the step itself, and needs no table.
     if set(layout.every) - {1} or (layout.every and not layout.plain):
         sketch.state += assign("every", layout.every)
     if layout.firsts:
@@ -97,6 +98,8 @@ def _share(step: list[str], layout: Layout) -> tuple[str, str]:
     ]
     low, high = str(words.low), str(words.high)
     if total.low:
+        # What the others can take at most, this one need not; what they need at least, it must
+        # leave.
         low = f"max({low}, {total.low} - written - {high} * rest)"
     if total.high is not None:
         high = f"min({high}, {total.high} - written - {words.low} * rest)"

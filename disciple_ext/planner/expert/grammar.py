@@ -135,6 +135,7 @@ def range_of(text: str) -> Range:
     if len(numbers) == 2:
         return Range(numbers[0], numbers[1])
     count = numbers[0]
+    # Before "more than" below, which is inside "no more than".
     if re.search(r"no more|not more|at most|up to|maximum|or (?:fewer|less)", lower):
         return Range(0, count)
     if re.search(r"at least|no (?:fewer|less)|minimum|or more", lower):

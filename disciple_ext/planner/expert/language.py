@@ -30,6 +30,7 @@ def parse(instruction: str) -> Constraints:
     Raises:
         TaskNotUnderstood: a part of the task cannot be read, or two parts contradict.
     """
+    # Puzzles first: they match a whole task, and hold clauses that the reader would take apart.
     found = parse_puzzle(instruction) or parse_word(instruction)
     return found if found is not None else _Reader(instruction).read()
 
@@ -40,6 +41,7 @@ class _Reader:
     def __init__(self, instruction: str) -> None:
         self.quoted: list[str] = []
         text = g.QUOTED.sub(self._cut_out, instruction)
+        # Refused, not read as its words: no program of the expert's promises words side by side.
         if phrase := g.PHRASE.search(text):
             self._refuse(phrase.group(), "it reads single words in quotes, not phrases; ")
         text = g.ENUMERATOR.sub(" ; ", text)
@@ -72,6 +74,7 @@ class _Reader:
         level = self._level()
         self._take(g.WHITE_SPACE, lambda match, phrase: None)
         every, each = partial(self._places, every=True), " ;; "
+        # Clauses about sentences before those about the text, whose patterns are parts of theirs.
         for sentences in (g.EVERY_SENTENCE, r"\bsentences"):
             self._take(sentences + g.PLACED, every, each)
             self._take(sentences + g.STARTING, partial(self._edge, 1), each)
@@ -80,9 +83,11 @@ class _Reader:
         self._take(g.FIRST_WORD, partial(self._at, 1))
         self._take(g.LAST_WORD, partial(self._at, LAST))
         self._take(g.GOES_ON, partial(self._count, "sentence_words"))
+        # Before CONTAINS, which would find "contain" in "not contain".
         self._take(g.AVOIDS, self._avoid)
         for pattern in (g.CONTAINS, g.WITH_WORDS):
             self._take(pattern, self._contain)
+        # Counts of words and sentences before COUNTS, which takes any number before a unit.
         for pattern in (g.EVERY_WORD, g.WORDS_OF):
             self._take(pattern, partial(self._count, "word_chars"))
         self._take(g.NO_WORD_LONGER, self._longest)
@@ -159,6 +164,7 @@ class _Reader:
     def _rest(self, rest: str) -> str:
         """The unread part as it stood in the task: from its first word to its last."""
         words = [re.escape(word) for word in rest.split()]
+        # The words may stand far apart in the task, with clauses between them that were read.
         for stop in range(len(words), 0, -1):
             if found := re.search(r"[^;]*?".join(words[:stop]), self.text, flags=re.I):
                 return self._restore(found.group()).strip(" ,.;")

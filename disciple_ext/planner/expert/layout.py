@@ -95,11 +95,13 @@ def lay_out(writing: Writing) -> Layout:
 def _sentence(writing: Writing) -> Layout:
     given = {place: word for place, word in writing.placed if place != LAST}
     last = dict(writing.placed).get(LAST)
+    # At least as many words as are given, and up to the last place that has one.
     low = max(writing.words.low, len(writing.contains) + len(given) + bool(last), *given, 1)
     high = writing.words.high
     length = writing.characters
     worded = bool(given or last or writing.contains or writing.words)
     if length.high is not None and (worded or length.high - length.low < 12):
+        # With words to place, or a narrow window, an exact length is what the machine can fill.
         length = Range(length.high, length.high)
     if length.exact and worded:
         # A length and words: settle on a number of words that makes ordinary ones.
@@ -110,6 +112,7 @@ def _sentence(writing: Writing) -> Layout:
     if high is None:
         longest = _LONGEST_SENTENCE if length.high is None else length.high
         high = max(low + 15, longest)
+    # With an exact count the last word has a place like any other.
     if last and low == high:
         given[high], last = last, None
     if 1 in given:
@@ -186,8 +189,10 @@ def _sentences(writing: Writing, total: Range, words: Range, settled: bool, leng
         wanted = max(limits.low, round(middle / usual), 1)
         wanted = min(wanted, limits.high or wanted)
         while total.high is not None and wanted > 1 and wanted * words.low > total.high:
+            # Even the shortest sentences would be too many words.
             wanted -= 1
         while words.high is not None and wanted * words.high < total.low:
+            # Even the longest sentences would be too few words.
             wanted += 1
         return Range(wanted, wanted)
     if not limits.low:
@@ -221,6 +226,7 @@ def _layout(
         firsts=firsts,
         lasts=lasts,
         last=last,
+        # A word that is placed is in the text already, and need not come twice.
         contains=tuple(w for w in writing.contains if w.lower() not in placed),
         avoids=writing.avoids,
         word_chars=writing.word_chars,

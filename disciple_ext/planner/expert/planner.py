@@ -40,6 +40,8 @@ class ExpertPlanner(Planner):
             TaskNotUnderstood: the task is outside the language that this planner reads, or
                 contradicts itself.
         """
+        # Our own code with the task's words quoted in it: so it is trusted, as no model's program
+        # is.
         program = Program(write_program(task.instruction), planner=self.name, trusted=True)
         return Plan(program, cost=0.0)
 

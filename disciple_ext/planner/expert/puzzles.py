@@ -52,6 +52,7 @@ def parse_puzzle(instruction: str) -> Poem | Abstract | Ingredients | Itinerary 
         TaskNotUnderstood: it is one of the four, with numbers that no text can meet.
     """
     text = re.sub(r"\s+", " ", instruction.translate(_STRAIGHT)).strip()
+    # The whole task: a demand that the pattern does not know must not be dropped in silence.
     if match := _POEM.fullmatch(text):
         numbers = [_number(n) for n in match.groups() if n and _is_number(n)]
         lines, words = numbers[0], numbers[-1]
@@ -65,6 +66,7 @@ def parse_puzzle(instruction: str) -> Poem | Abstract | Ingredients | Itinerary 
         return Abstract(match["topic"], Range(low, high), terms)
     if match := _INGREDIENTS.fullmatch(text):
         budget = round(float(match["budget"]) * 100)
+        # Less than the budget, so that one cent less is the most that may be spent.
         _positive(ingredients=_number(match[2]), **{"US cents": budget - 1})
         return Ingredients(match["dish"], _number(match[2]), budget)
     if match := _ITINERARY.fullmatch(text):
@@ -72,6 +74,7 @@ def parse_puzzle(instruction: str) -> Poem | Abstract | Ingredients | Itinerary 
         _positive(days=days, activities=activities)
         if end != days:
             raise TaskNotUnderstood(f"a {days}-day trip cannot end with 'Day {end}:'")
+        # The program's shortest activity is half an hour.
         if activities > (24 - free) * 2:
             raise TaskNotUnderstood(
                 f"{activities} activities of half an hour or more and {free} free hours do not "

@@ -50,6 +50,7 @@ def parse_word(instruction: str) -> Word | None:
     def place(where: int, letter: str) -> None:
         if len(letter) != 1 or not letter.isascii() or not letter.isalpha():
             raise TaskNotUnderstood(f"{letter!r} is no letter from a to z, which a word is made of")
+        # Case is no contradiction: COLLIE compares without it.
         if given.setdefault(where, letter.lower()) != letter.lower():
             raise TaskNotUnderstood(f"the task gives two letters for one place: {letter!r}")
 

@@ -35,6 +35,7 @@ class LibraryPlanner(Planner):
         self, inner: PlannerLike, library: Library, *, writable: bool, hold_out: bool = False
     ) -> None:
         self._inner = as_planner(inner)
+        # The planner's name: prices, messages and logs are about what is asked and paid for.
         self.name, self.listens = self._inner.name, self._inner.listens
         self._library = library
         self._writable = writable
@@ -70,6 +71,8 @@ class LibraryPlanner(Planner):
 
     def _candidate(self, task: Task, feedback: Sequence[Feedback]) -> Entry | None:
         tried = {failed.program.hash for failed in feedback}
+        # Once the planner was asked, the library is done: its programs would not learn from the
+        # feedback.
         if _own(feedback) or len(tried) >= TRIED:
             return None
         hold_out = task.family if self._hold_out else None

@@ -109,6 +109,7 @@ class Library:
             UsageError: there is none, or more than one.
         """
         entries = self.entries() if len(name) >= 4 else []
+        # `get` is also how entries are removed, so a name that could be two things is refused.
         found = [entry for entry in entries if entry.name.startswith(name)]
         if len(found) != 1:
             what = "no program" if not found else f"{len(found)} programs"
@@ -143,10 +144,12 @@ class Library:
         """
         found = []
         for entry in self._allowed(hold_out):
+            # A program for one task only is a candidate for that very task.
             same = entry.task == task or task in entry.passed
             like = 1.0 if same else _alike(entry, task)
             if like >= ALIKE and task not in entry.failed and entry.program.hash not in tried:
                 found.append((same, like, entry.uses, entry))
+        # Without the entry in the key: entries have no order among themselves.
         found.sort(key=lambda one: one[:3], reverse=True)
         return [entry for *_, entry in found]
 
@@ -167,9 +170,11 @@ class Library:
         Raises:
             UsageError: the folder cannot be written.
         """
+        # By its source: a program that comes back from the library is the entry that it was.
         name = program.hash[:NAME]
         known = _read(self._path(name))
         if known is None:
+            # A program that never passed would only be tried again.
             if not passed:
                 return None
             known = Entry(
@@ -184,6 +189,7 @@ class Library:
         elif passed and task != known.task:
             known = replace(known, uses=known.uses + 1)
         if passed:
+            # It failed on this task once, by its draws or by a limit, and has passed now.
             failed = tuple(other for other in known.failed if other != task)
             entry = replace(known, passed=_with(known.passed, task), failed=failed)
         else:
@@ -204,6 +210,7 @@ class Library:
         text = json.dumps({"schema": SCHEMA, **asdict(entry)}, indent=2) + "\n"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            # In the same folder, because os.replace is atomic only within one file system.
             with tempfile.NamedTemporaryFile(
                 "w", encoding="utf-8", dir=self.folder, suffix=".part", delete=False
             ) as file:
@@ -237,6 +244,7 @@ def _alike(entry: Entry, task: str) -> float:
     """
     if not entry.general:
         return 0.0
+    # Of all tasks that passed: each may have brought a wording that the program proved to know.
     known = {word for one in (entry.task, *entry.passed) for word in _shape(one)}
     return likeness(entry.task, task) if known.issuperset(_shape(task)) else 0.0
 
@@ -248,6 +256,7 @@ def _with(tasks: tuple[str, ...], task: str) -> tuple[str, ...]:
 
 def likeness(one: str, other: str) -> float:
     """How alike two tasks are in all but their numbers and quoted words, from 0 to 1."""
+    # autojunk would drop frequent words from long tasks, and call tasks alike that are not.
     return difflib.SequenceMatcher(None, _shape(one), _shape(other), autojunk=False).ratio()
 
 
@@ -288,7 +297,9 @@ def _read(path: Path) -> Entry | None:
     try:
         named = entry.program.hash[:NAME]
     except UnicodeEncodeError:
+        # JSON may spell half of a surrogate pair, which cannot be hashed.
         return None
+    # A source that was edited by hand has not passed anything: its hash gives it away.
     return entry if named == entry.name == path.stem else None
 
 

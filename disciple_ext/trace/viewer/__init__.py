@@ -70,6 +70,7 @@ def embedded(html: str) -> Any:
 
 def show(html: str) -> None:
     """Show a page below a notebook's cell, or else in the browser."""
+    # Not imported: only a process that has it loaded already can be a notebook's.
     shell = sys.modules.get("IPython")
     kernel = shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
     if kernel:
@@ -92,6 +93,7 @@ def open_page(html: str) -> tuple[Path, bool]:
     Returns:
         The file, and whether there was a browser to open it.
     """
+    # A folder of its own, which only this user can read: texts may be private.
     path = Path(tempfile.mkdtemp(prefix="disciple-trace-")) / "trace.html"
     path.write_text(html, encoding="utf-8")
     return path, webbrowser.open(path.as_uri())
