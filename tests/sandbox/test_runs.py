@@ -512,13 +512,21 @@ def children(pid: int) -> list[int]:
 
 
 def commands(pids: list[int]) -> dict[int, bytes]:
-    return {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return found
 
 
 def zygotes() -> list[int]:
     below = commands(children(os.getpid()))
-    mine = [pid for pid, command in below.items() if b"sandbox.worker.zygote" in command]
-    return [pid for pid in mine if os.getpid() == parent(pid)]
+    found = []
+    for pid, command in below.items():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if b"sandbox.worker.zygote" in command and parent(pid) == os.getpid():
+                found.append(pid)
+    return found
 
 
 def stat(pid: int) -> list[str]:
