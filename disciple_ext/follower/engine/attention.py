@@ -209,11 +209,14 @@ def _attend(
     cache, layer = _cache.get(), module.layer_idx
     plan = cache.plan
     assert plan is not None
-    keys = cache.keys[layer][plan.read, :, : plan.length]
-    values = cache.values[layer][plan.read, :, : plan.length]
+    # In float32 on a CPU, whatever the model's dtype: with sums that were rounded to bfloat16 the
+    # result would depend on where a text is cut into trunk and slot.
+    wide = torch.float32 if query.device.type == "cpu" else query.dtype
+    keys = cache.keys[layer][plan.read, :, : plan.length].to(wide)
+    values = cache.values[layer][plan.read, :, : plan.length].to(wide)
     batch, heads, new, size = query.shape
     slots, kv_heads = keys.shape[:2]
-    q = query[: plan.rows]
+    q = query[: plan.rows].to(wide)
     if plan.order is not None:
         q = q.new_zeros((slots, heads, new, size)).index_copy_(0, plan.order, q)
     # The query heads that share a key head are more queries to it.
@@ -232,7 +235,7 @@ def _attend(
         for g in plan.groups:
             some = q if g.rows is None else q[g.rows]
             flat = some.transpose(0, 1).reshape(kv_heads, -1, size)
-            part = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2))
+            part = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2).to(wide))
             part = part.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
             if g.rows is None:
                 scores[..., : g.length] = part
@@ -244,7 +247,7 @@ def _attend(
     for g in plan.groups:
         some = p[..., : g.length] if g.rows is None else p[g.rows, :, :, : g.length]
         flat = some.transpose(0, 1).reshape(kv_heads, -1, g.length)
-        part = torch.matmul(flat, g.values[layer][:, : g.length])
+        part = torch.matmul(flat, g.values[layer][:, : g.length].to(wide))
         part = part.view(kv_heads, len(some), -1, values.shape[3]).transpose(0, 1)
         if g.rows is None:
             out += part
@@ -257,7 +260,7 @@ def _attend(
     # Of padding, which has no slots; nobody reads it.
     if batch > plan.rows:
         out = torch.cat([out, out.new_zeros((batch - plan.rows, *out.shape[1:]))])
-    return out, None
+    return out.to(query.dtype), None
 
 
 AttentionInterface.register(NAME, _attend)
