@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
@@ -11,7 +12,7 @@ from .model.masks.base import Mask
 from .model.masks.characters import ALL_MASKS
 from .model.masks.formal import FORMAL_MASKS
 from .registry.hookspecs import hookimpl
-from .registry.specs import call
+from .registry.specs import call, split_model
 from .samplers.base import Sampler
 from .samplers.importance import ImportanceSampler
 from .samplers.rejection import RejectionSampler
@@ -89,15 +90,35 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
     def gguf(argument: str) -> Any:
         from .follower.gguf.load import from_gguf
 
+        def load(
+            path: str,
+            dtype: str | None = None,
+            device: str | None = None,
+            threads: int | None = None,
+        ) -> Any:
+            placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
+            return from_gguf(path, name=f"gguf:{argument}", **placed)
+
         if not argument:
             raise UsageError("name the follower's file, as in 'gguf:./model.gguf'")
-        return from_gguf(argument)
+        return _load("gguf", load, argument)
 
     def hugging_face(argument: str) -> Any:
         from .follower import hf
 
+        def load(
+            path: str,
+            dtype: str | None = None,
+            device: str | None = None,
+            device_map: str | None = None,
+            threads: int | None = None,
+        ) -> Any:
+            placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
+            placed["device_map"] = device_map
+            return hf.from_pretrained(path, name=f"hf:{argument}", **placed)
+
         _need_argument("hf", argument)
-        return hf.from_pretrained(argument)
+        return _load("hf", load, argument)
 
     def vllm(argument: str) -> Any:
         from .follower.vllm import from_capture
@@ -115,8 +136,14 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         from .follower.gguf.load import from_gguf
         from .models.store import find
 
-        _no_argument(name, argument)
-        return from_gguf(str(find(name)), name=name)
+        def load(
+            dtype: str | None = None, device: str | None = None, threads: int | None = None
+        ) -> Any:
+            placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
+            spec = f"{name},{argument}" if argument else name
+            return from_gguf(str(find(name)), name=spec, **placed)
+
+        return call("follower", name, load, argument, after=",") if argument else load()
 
     return {
         **{name: partial(added, name) for name in catalogue()},
@@ -155,13 +182,23 @@ def register_services() -> dict[str, Callable[[str], Any]]:
     return {"judge": judge, "python": python, "reward": reward, "steps": steps}
 
 
+def _load(name: str, load: Callable[..., Any], argument: str) -> Any:
+    """Load a follower from ``PATH,OPTION=VALUE,...``; the path may have commas of its own."""
+    path, options = split_model(argument)
+    if not options or Path(argument).expanduser().exists():
+        return load(argument)
+    return call("follower", name, partial(load, path), options, after=":PATH,")
+
+
 def _with_options(name: str, factory: Callable[..., Any], argument: str, what: str) -> Any:
     """Call a factory with ``MODEL,OPTION=VALUE,...``."""
     model, _, options = argument.partition(",")
     if not model:
         raise UsageError(f"name {what}; options follow after a comma, as in ',temperature=0.5'")
     # The model first and apart: `call` knows named options only.
-    return call("service", name, partial(factory, model), options) if options else factory(model)
+    if not options:
+        return factory(model)
+    return call("service", name, partial(factory, model), options, after=":MODEL,")
 
 
 def _need_argument(name: str, model: str) -> None:

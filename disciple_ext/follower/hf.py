@@ -3,52 +3,108 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import FollowerError
+import torch
+
+from ..errors import DiscipleError, FollowerError, UsageError
 from ..protocol.vocabulary import Vocabulary
 from .chat_template import ChatPrompt
+from .engine.placed import computes_in
 from .host import HostFollower
+from .loaded import need_all_weights
+from .options import default_device, device_named, dtype_named
+from .quantised import cannot_load, need_known, need_own_dtype, packed_with, quieten
 
 __all__ = ["EMBEDDED", "from_model", "from_pretrained", "vocabulary_of"]
 
 EMBEDDED = Path(__file__).parent / "embedded"
 
 
-_SMALL = 50_000_000
-"""Parameters below which one CPU thread is enough."""
-
-
 def from_pretrained(
-    path: str, *, name: str | None = None, device: str | None = None
+    path: str,
+    *,
+    name: str | None = None,
+    dtype: str | None = None,
+    device: str | int | None = None,
+    device_map: str | int | Mapping[str, Any] | None = None,
+    threads: int | None = None,
 ) -> HostFollower:
     """Load a causal LM and its tokenizer.
+
+    A quantised checkpoint is read by its own ``quantization_config`` and keeps its packed weights.
 
     Args:
         path: a directory, or the id of a model on the Hugging Face Hub. An id is looked up in
             the local cache; it is downloaded only where ``HF_HUB_OFFLINE`` does not forbid it.
         name: name for results; ``hf:PATH`` where it is None.
+        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the files' own. Where it
+            is None, what is quickest on a CPU (float32 or bfloat16; it is measured once a
+            machine), and the files' own elsewhere. Quantised weights take no other than their own.
         device: torch device; CUDA where there is one, else the CPU.
+        device_map: in place of a device, how accelerate spreads the model over several: ``auto``,
+            ``balanced``, ``sequential``, or a dict from modules to devices.
+        threads: CPU threads, where one is not enough or too much (see :func:`from_model`).
 
     Raises:
-        FollowerError: there is no such model, its files are damaged, or it is no causal LM.
+        UsageError: there is no such dtype or device, both device and device_map are given, or a
+            dtype for quantised weights.
+        FollowerError: there is no such model, its files are damaged or incomplete, it is no
+            causal LM, or a package that its quantisation needs is missing.
     """
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    if device is not None and device_map is not None:
+        raise UsageError("give a device or a device_map, not both: a device_map names the devices")
     source = source_of(path)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = torch.float32 if device == "cpu" else "auto"
+    place = default_device() if device is None else device_named(device)
+    numbers = None if dtype in (None, "auto") else dtype_named(dtype)
+    packed: str | None = None
     try:
+        config = AutoConfig.from_pretrained(source)
+        packed = packed_with(config)
+        if packed is not None:
+            quieten(packed)
+            need_known(path, packed)
+            need_own_dtype(path, packed, dtype)
         tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        model, notes = AutoModelForCausalLM.from_pretrained(
+            source,
+            output_loading_info=True,
+            dtype=_default_dtype(config, place, packed) if dtype is None else numbers or "auto",
+            device_map=_whole(place) if device_map is None and packed is not None else device_map,
+        )
+    except DiscipleError:
+        raise
     except Exception as error:  # transformers, safetensors and the hub raise many kinds
+        if packed is not None:
+            raise cannot_load(path, packed, str(device_map or place), error) from error
         raise FollowerError(
             f"the model {path!r} cannot be loaded: {type(error).__name__}: {_first_line(error)}. "
             "Check the name and the files (a damaged download: delete it and fetch it again)"
         ) from error
-    return from_model(model.eval().to(device), tokenizer, name=name or f"hf:{path}")
+    need_all_weights(f"the model {path!r}", notes)
+    # What accelerate or a quantiser has placed must stay there.
+    if device_map is None and packed is None:
+        model.to(place)
+    return from_model(model.eval(), tokenizer, name=name or f"hf:{path}", threads=threads)
+
+
+def _default_dtype(config: Any, device: torch.device, packed: str | None) -> Any:
+    """The dtype where the user names none."""
+    from .engine.tuning import tuned
+
+    return tuned(config).dtype if device.type == "cpu" and packed is None else "auto"
+
+
+def _whole(device: torch.device) -> dict[str, torch.device] | None:
+    """A device map that puts all on one device; None where that is where it goes anyhow."""
+    # Some quantisers refuse a CPU in a device map, though they take it where nothing is said.
+    if device.type == "cpu" and not torch.cuda.is_available():
+        return None
+    return {"": device}
 
 
 def source_of(path: str) -> str:
@@ -76,16 +132,30 @@ def source_of(path: str) -> str:
     return str(folder)
 
 
-def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:
-    """Wrap a loaded model and tokenizer (a ``PreTrainedModel`` for causal LM, in eval mode)."""
+def from_model(
+    model: Any, tokenizer: Any, *, name: str, threads: int | None = None
+) -> HostFollower:
+    """Wrap a loaded model and tokenizer.
+
+    Args:
+        model: a ``PreTrainedModel`` for causal LM, in eval mode.
+        tokenizer: its tokenizer.
+        name: name for results.
+        threads: CPU threads to compute with. Where it is None, one, or all of torch's where
+            they were measured to be quicker by far.
+
+    Raises:
+        UsageError: there cannot be so many threads.
+    """
     from .engine.kv import KVBackend, PlainBackend
+    from .engine.tuning import tuned
 
     vocabulary = vocabulary_of(tokenizer, model)
     backend = KVBackend(model) if _full_attention(model) else PlainBackend(model)
-    small = backend.device.type == "cpu" and model.num_parameters() < _SMALL
-    return HostFollower(
-        backend, vocabulary, ChatPrompt(tokenizer), name=name, threads=1 if small else None
-    )
+    if backend.device.type == "cpu":
+        dtype = str(computes_in(model)).removeprefix("torch.")
+        threads = tuned(model.config, dtype=dtype, threads=threads).threads
+    return HostFollower(backend, vocabulary, ChatPrompt(tokenizer), name=name, threads=threads)
 
 
 def vocabulary_of(tokenizer: Any, model: Any = None) -> Vocabulary:

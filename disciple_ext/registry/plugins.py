@@ -106,6 +106,8 @@ class Registry:
             PluginError: the factory fails without options, or makes no sampler.
         """
         name, colon, argument = spec.partition(":")
+        if kind == "followers" and "," in name:  # options of one that needs no path
+            name, colon, argument = spec.partition(",")
         what, table = kind.rstrip("s"), self.tables[kind]
         if name not in table:
             known = ", ".join(sorted(table))

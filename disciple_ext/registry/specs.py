@@ -14,10 +14,18 @@ from typing import Any
 
 from ..errors import DiscipleError, UsageError
 
-__all__ = ["call", "options_of", "parse_options", "spell_options", "split_specs"]
+__all__ = [
+    "call",
+    "options_of",
+    "parse_options",
+    "spell_options",
+    "split_model",
+    "split_specs",
+]
 
 _PIECE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^,])*')  # up to a comma outside of quotes
 _OPTION = re.compile(r"[^:=]+=")
+_MODEL = re.compile(r'(.*?)((?:,\s*[A-Za-z]\w*\s*=(?:\s*"(?:[^"\\]|\\.)*"\s*|[^,]*))*)', re.DOTALL)
 
 
 def split_specs(text: str) -> list[str]:
@@ -27,12 +35,22 @@ def split_specs(text: str) -> list[str]:
     """
     specs: list[str] = []
     for piece in _pieces(text):
-        # Commas part both specs and options, so only NAME=VALUE behind a spec with options is one.
-        if specs and ":" in specs[-1] and _OPTION.match(piece):
+        # Commas part both specs and options, so only NAME=VALUE is one.
+        if specs and _OPTION.match(piece):
             specs[-1] += f",{piece}"
         elif piece:
             specs.append(piece)
     return specs
+
+
+def split_model(text: str) -> tuple[str, str]:
+    """A model and its options from ``MODEL,NAME=VALUE,NAME=VALUE``.
+
+    The model may be a path with commas: options are the pieces at the end that are NAME=VALUE.
+    """
+    found = _MODEL.fullmatch(text)
+    assert found is not None  # its first part matches any text
+    return found[1], found[2].removeprefix(",")
 
 
 def parse_options(text: str) -> dict[str, Any]:
@@ -67,7 +85,9 @@ def spell_options(options: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={_spelled(value)}" for name, value in options.items())
 
 
-def call(what: str, name: str, factory: Callable[..., Any], argument: str) -> Any:
+def call(
+    what: str, name: str, factory: Callable[..., Any], argument: str, *, after: str = ":"
+) -> Any:
     """Call a factory with the options in ``argument``.
 
     Args:
@@ -75,6 +95,7 @@ def call(what: str, name: str, factory: Callable[..., Any], argument: str) -> An
         name: the name that it is registered under.
         factory: what to call.
         argument: what follows ``NAME:`` in the spec.
+        after: what stands between the name and the options, for messages.
 
     Raises:
         UsageError: the options are malformed or unknown, or the factory refuses their values.
@@ -82,11 +103,11 @@ def call(what: str, name: str, factory: Callable[..., Any], argument: str) -> An
     offered = options_of(factory)
     if not offered:
         raise UsageError(f"the {what} {name!r} takes no options, but got {argument!r}")
-    known = f"its options, with their defaults, are {name}:{spell_options(offered)}"
+    known = f"its options, with their defaults, are {name}{after}{spell_options(offered)}"
     try:
         options = parse_options(argument)
     except UsageError as error:
-        raise UsageError(f"the {what} {f'{name}:{argument}'!r}: {error}; {known}") from error
+        raise UsageError(f"the {what} {f'{name}{after}{argument}'!r}: {error}; {known}") from error
     for option in options:
         if option not in offered:
             raise UsageError(f"the {what} {name!r} has no option {option!r}; {known}")

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ...follower.quantised import packed_with
+
 __all__ = ["ModelSize", "named_size", "size_of", "torch_model"]
 
 _UNITS = {"M": 1e6, "B": 1e9, "T": 1e12}
@@ -32,9 +34,13 @@ def size_of(follower: Any) -> ModelSize:
     named = named_size(str(getattr(follower, "name", "")))
     if model is None:
         return named
-    family = getattr(getattr(model, "config", None), "model_type", None)
+    config = getattr(model, "config", None)
+    family = getattr(config, "model_type", None) or named.family
+    # Packed weights hold several numbers in one, and some methods' are no parameters at all.
+    if hasattr(config, "get_text_config") and packed_with(config) is not None:
+        return ModelSize(named.parameters, family)
     # torch gives a tensor that two layers share (tied embeddings) once.
-    return ModelSize(sum(p.numel() for p in model.parameters()), family or named.family)
+    return ModelSize(sum(p.numel() for p in model.parameters()), family)
 
 
 def torch_model(follower: Any) -> Any:

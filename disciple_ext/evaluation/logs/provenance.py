@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 
 def weights_hash(follower: Any) -> str | None:
-    """SHA-256 of a follower's parameters (names, types, values), or None where it shows none."""
+    """SHA-256 of a follower's parameters (names, types, values); None where it shows none."""
     model = torch_model(follower)
     if model is None:
         return None
@@ -45,12 +45,24 @@ def weights_hash(follower: Any) -> str | None:
 
     digest = hashlib.sha256()
     # Sorted: the hash must not depend on the order in which a loader registers parameters.
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in _tensors(sorted(model.state_dict().items())):
+        if tensor.device.type == "meta":  # offloaded: nothing of it is here to be read
+            return None
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         # As bytes, because numpy has no bfloat16.
         data = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
         digest.update(memoryview(data.numpy()))
     return digest.hexdigest()
+
+
+def _tensors(named: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Plain tensors: those that a quantised one is made of in its place (torchao's, say)."""
+    for name, tensor in named:
+        if hasattr(tensor, "__tensor_flatten__"):
+            parts, _ = tensor.__tensor_flatten__()
+            yield from _tensors((f"{name}.{part}", getattr(tensor, part)) for part in parts)
+        elif hasattr(tensor, "dtype"):
+            yield name, tensor
 
 
 def data_hash(instances: Any) -> str:

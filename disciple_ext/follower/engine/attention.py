@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
 from transformers import AttentionInterface, Cache, PreTrainedConfig
@@ -19,6 +19,7 @@ from transformers import AttentionInterface, Cache, PreTrainedConfig
 __all__ = ["NAME", "Group", "Plan", "SlotCache", "StemCache", "attending"]
 
 NAME = "disciple_trunks"
+_Where = TypeVar("_Where", torch.Tensor, torch.Tensor | None, slice | torch.Tensor)
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Plan:
             position ``length - 1`` of their slots in order.
         mask: added to the scores within slots, (slots, 1, queries, length), or None.
         groups: the trunks.
+        device: where these tensors are.
     """
 
     rows: int
@@ -62,6 +64,29 @@ class Plan:
     write: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None
     mask: torch.Tensor | None
     groups: list[Group]
+    device: torch.device
+    _copies: dict[torch.device, Plan] = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> Plan:
+        """The plan for a layer on a device: layers may be spread over several."""
+        if device == self.device:
+            return self
+        if device not in self._copies:
+            self._copies[device] = replace(
+                self,
+                read=_moved(self.read, device),
+                order=_moved(self.order, device),
+                write=None if self.write is None else tuple(t.to(device) for t in self.write),
+                mask=_moved(self.mask, device),
+                # Their keys and values are where their layers are.
+                groups=[replace(g, rows=_moved(g.rows, device)) for g in self.groups],
+                device=device,
+            )
+        return self._copies[device]
+
+
+def _moved(what: _Where, device: torch.device) -> _Where:
+    return what.to(device) if isinstance(what, torch.Tensor) else what
 
 
 class SlotCache(Cache):  # type: ignore[misc]
@@ -88,8 +113,8 @@ class SlotCache(Cache):  # type: ignore[misc]
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the new keys and values where the plan says."""
-        plan = self.plan
-        assert plan is not None
+        assert self.plan is not None
+        plan = self.plan.on(key_states.device)
         for store, new in ((self.keys, key_states), (self.values, value_states)):
             if layer_idx == len(store):
                 slots, tokens = self.capacity
@@ -155,7 +180,7 @@ class StemCache(Cache):  # type: ignore[misc]
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """All keys and values of the layer: shape (rows, heads, tokens, size)."""
-        row, column, position = self._write
+        row, column, position = (t.to(key_states.device) for t in self._write)
         for which, (store, new) in enumerate(
             ((self.keys, key_states), (self.values, value_states))
         ):
@@ -207,8 +232,8 @@ def _attend(
         if options.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")
     cache, layer = _cache.get(), module.layer_idx
-    plan = cache.plan
-    assert plan is not None
+    assert cache.plan is not None
+    plan = cache.plan.on(query.device)
     # In float32 on a CPU, whatever the model's dtype: with sums that were rounded to bfloat16 the
     # result would depend on where a text is cut into trunk and slot.
     wide = torch.float32 if query.device.type == "cpu" else query.dtype

@@ -19,6 +19,7 @@ from ...protocol.requests import Tokens
 from ..backend import Backend
 from .attention import Group, Plan, StemCache, attending
 from .blocks import Place, Store, Trunk
+from .placed import computes_in, device_of
 
 __all__ = ["KVBackend", "PlainBackend"]
 
@@ -50,8 +51,8 @@ class KVBackend:
                 of four rows and more were found to round alike, those of fewer otherwise.
         """
         self.model = model
-        self.device: torch.device = next(model.parameters()).device
-        self.dtype: torch.dtype = next(model.parameters()).dtype
+        self.device = device_of(model)
+        self.dtype = computes_in(model)
         config = self._config = model.config.get_text_config()
         self.max_context: int | None = getattr(config, "max_position_embeddings", None)
         self.forwards = 0
@@ -274,7 +275,8 @@ class KVBackend:
             mask = mask.masked_fill_(unseen, torch.finfo(self.dtype).min / 2)[:, None].to(
                 self.device
             )
-        return Plan(rows, read, order, length, write, mask, self._groups(places, seats))
+        groups = self._groups(places, seats)
+        return Plan(rows, read, order, length, write, mask, groups, self.device)
 
     def _groups(self, places: Sequence[Place], seats: Sequence[int]) -> list[Group]:
         members: dict[tuple[Trunk, int], list[int]] = {}
@@ -311,7 +313,8 @@ class KVBackend:
             logits_to_keep=keep,
         )
         self.forwards += 1
-        logits: torch.Tensor = output.logits.float()
+        # Some models leave their logits where their last layer is.
+        logits: torch.Tensor = output.logits.to(self.device).float()
         return logits
 
 
@@ -329,7 +332,7 @@ class PlainBackend(Backend):
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.device: torch.device = next(model.parameters()).device
+        self.device = device_of(model)
         config = model.config.get_text_config()
         self.max_context: int | None = getattr(config, "max_position_embeddings", None)
         self.forwards = 0
@@ -349,5 +352,5 @@ class PlainBackend(Backend):
     def _whole(self, context: Tokens) -> torch.Tensor:
         self.forwards += 1
         ids = torch.tensor([context], device=self.device)
-        logits: torch.Tensor = self.model(input_ids=ids, use_cache=False).logits[0].float()
-        return logits
+        logits: torch.Tensor = self.model(input_ids=ids, use_cache=False).logits[0]
+        return logits.to(self.device).float()

@@ -19,15 +19,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ...errors import UsageError
 from ...folders import cache_directory
 
-__all__ = ["SMALL", "Tuning", "remembered_tunings", "tuned"]
+__all__ = ["SMALL", "Times", "Tuning", "remembered_times", "tuned"]
 
 SMALL = 50_000_000
 """Parameters below which nothing is measured: float32 on one thread. So small a model gains nothing
@@ -46,22 +47,25 @@ _DTYPE_GAIN = 1.2
 """What bfloat16 must win by, as it rounds more."""
 _THREADS_GAIN = 1.5
 """What all threads must win by, as others want the cores, too."""
+_DTYPES = ("float32", "bfloat16")
 _FILE = "tuning.json"
+
+
+Times = dict[tuple[str, int], float]
+"""Milliseconds of a pass's linear layers, by dtype and number of threads."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a model is computed.
+    """How a model is computed on the CPU.
 
     Attributes:
         dtype: name of the torch dtype of weights and activations.
         threads: CPU threads.
-        milliseconds: of a forward pass's linear layers with 32 rows, by what was measured.
     """
 
     dtype: str
     threads: int
-    milliseconds: dict[str, float]
 
 
 def tuned(config: Any, *, dtype: str | None = None, threads: int | None = None) -> Tuning:
@@ -71,21 +75,26 @@ def tuned(config: Any, *, dtype: str | None = None, threads: int | None = None) 
         config: the model's configuration, as transformers has it.
         dtype: the dtype, if it is settled.
         threads: the threads, if they are.
+
+    Raises:
+        UsageError: there cannot be so many threads.
     """
+    if threads is not None and not (isinstance(threads, int) and threads > 0):
+        raise UsageError(f"the number of threads must be 1 or more, not {threads!r}")
+    if dtype is not None and threads is not None:
+        return Tuning(dtype, threads)
     shape = _Shape.of(config)
     if shape is None or shape.parameters < SMALL:
-        return Tuning(dtype or "float32", threads or 1, {})
-    if dtype is not None and threads is not None:
-        return Tuning(dtype, threads, {})
-    most = threads or torch.get_num_threads()
-    key = f"{_processor()}, {most} threads, torch {torch.__version__}, {shape}, {dtype or 'any'}"
-    known = remembered_tunings().get(key)
-    if known is not None:
-        return known
-    found, calm = _measured(shape, dtype, threads, most)
-    if calm:  # else all that was found is that others are at work
-        _remember(key, found)
-    return found
+        return Tuning(dtype or "float32", threads or 1)
+    most = torch.get_num_threads()
+    times = _times(shape, most)
+    if dtype is None:
+        wins = times["float32", 1] > _DTYPE_GAIN * times["bfloat16", 1]
+        dtype = "bfloat16" if wins else "float32"
+    if threads is None:
+        like = dtype if (dtype, 1) in times else "float32"
+        threads = most if times[like, 1] > _THREADS_GAIN * times[like, most] else 1
+    return Tuning(dtype, threads)
 
 
 @dataclass(frozen=True)
@@ -120,29 +129,33 @@ class _Shape:
         return self.layers * self.layer + self.width * self.vocabulary
 
 
-def _measured(
-    shape: _Shape, dtype: str | None, threads: int | None, most: int
-) -> tuple[Tuning, bool]:
-    """The quickest way, and whether the machine was calm enough to say so for good."""
-    times: dict[tuple[str, int], float] = {}
+_found: dict[str, Times] = {}
+"""What this process has measured, or has read: where nothing can be remembered, once is enough."""
+
+
+def _times(shape: _Shape, most: int) -> Times:
+    key = f"{_processor()}, {most} threads, torch {torch.__version__}, {shape}"
+    if key not in _found:
+        known = remembered_times().get(key)
+        if known is None:
+            known, calm = _measured(shape, most)
+            if calm:  # else all that was found is that others are at work
+                _remember(key, known)
+        _found[key] = known
+    return _found[key]
+
+
+def _measured(shape: _Shape, most: int) -> tuple[Times, bool]:
+    """The times, and whether the machine was calm enough to trust them for good."""
+    times: Times = {}
     calm = True
-    for name in [dtype] if dtype else ["float32", "bfloat16"]:
+    for name in _DTYPES:
         forward = _Forward(shape, getattr(torch, name))
-        for count in sorted({threads} if threads else {1, most}):
+        for count in {1, most}:
             times[name, count], quiet = forward.milliseconds(count)
             calm = calm and quiet
         del forward  # the weights of two dtypes at once would be more than the model takes
-    least = min(count for _, count in times)
-    chosen = dtype or (
-        "bfloat16"
-        if times["float32", least] > _DTYPE_GAIN * times["bfloat16", least]
-        else "float32"
-    )
-    count = least
-    if times[chosen, least] > _THREADS_GAIN * times[chosen, most]:
-        count = most
-    said = {f"{name}, {n} thread{'s' * (n > 1)}": round(ms, 1) for (name, n), ms in times.items()}
-    return Tuning(chosen, count, said), calm
+    return times, calm
 
 
 class _Forward:
@@ -207,32 +220,31 @@ def _processor() -> str:
 # What was found before ------------------------------------------------------------------------
 
 
-def remembered_tunings() -> dict[str, Tuning]:
+def remembered_times() -> dict[str, Times]:
     """What was measured on this machine, by a description of machine and model."""
-    with suppress(OSError, ValueError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
         data = json.loads((cache_directory() / _FILE).read_text(encoding="utf-8"))
-        return {key: Tuning(**facts) for key, facts in data.items() if _sound(**facts)}
-    return {}
+        return {
+            key: {
+                (name, int(count)): float(ms)
+                for name in _DTYPES
+                for count, ms in times[name].items()
+            }
+            for key, times in data.items()
+        }
+    return {}  # the file is anybody's to edit
 
 
-def _sound(dtype: Any, threads: Any, milliseconds: Any) -> bool:
-    """Whether a record is one of ours: the file is anybody's to edit."""
-    return (
-        dtype in ("float32", "bfloat16", "float16")
-        and isinstance(threads, int)
-        and threads > 0
-        and isinstance(milliseconds, dict)
-    )
-
-
-def _remember(key: str, tuning: Tuning) -> None:
+def _remember(key: str, times: Times) -> None:
     # A folder that cannot be written is no reason to fail: it is measured again next time.
     with suppress(OSError):
         folder = cache_directory()
         folder.mkdir(parents=True, exist_ok=True)
-        everything = {**remembered_tunings(), key: tuning}
+        data: dict[str, dict[str, dict[str, float]]] = {}
+        for known, found in {**remembered_times(), key: times}.items():
+            for (name, count), ms in found.items():
+                data.setdefault(known, {}).setdefault(name, {})[str(count)] = round(ms, 2)
         with _replacing(folder / _FILE) as write:
-            data = {k: asdict(v) for k, v in everything.items()}
             write(json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 

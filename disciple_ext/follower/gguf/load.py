@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import torch
+
 from ...errors import FollowerError
+from ..engine.tuning import tuned
 from ..hf import from_model
 from ..host import HostFollower
+from ..loaded import need_all_weights
+from ..options import default_device, device_named, dtype_named
 from .checks import check, ends_of_text
 from .header import Header, Tensor, Value, read_header
 
@@ -33,7 +38,12 @@ _LOADING = threading.Lock()
 
 
 def from_gguf(
-    path: str, *, name: str | None = None, device: str | None = None, dtype: str | None = None
+    path: str,
+    *,
+    name: str | None = None,
+    dtype: str | None = None,
+    device: str | int | None = None,
+    threads: int | None = None,
 ) -> HostFollower:
     """Load a model, its tokenizer and its chat template from a GGUF file.
 
@@ -42,29 +52,39 @@ def from_gguf(
     Args:
         path: the file.
         name: name for results; ``gguf:PATH`` where it is None.
+        dtype: ``float32``, ``bfloat16`` or ``float16``. Where it is None, what is quickest on a CPU
+            (float32 or bfloat16; it is measured once a machine), and elsewhere bfloat16 unless
+            the file itself has float32.
         device: torch device; CUDA where there is one, else the CPU.
-        dtype: ``float32``, ``bfloat16`` or ``float16``. Where it is None, float32 on a CPU, and
-            elsewhere bfloat16 unless the file itself has float32.
+        threads: CPU threads, where one is not enough or too much.
 
     Raises:
+        UsageError: there is no such dtype or device.
         FollowerError: there is no such file, it is damaged, or its model cannot be read.
     """
-    import torch
-
+    place = default_device() if device is None else device_named(device)
+    numbers = None if dtype is None else dtype_named(dtype)
     header = read_header(Path(path).expanduser())
     check(header)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if dtype is None:
-        plain = all(tensor.kind == 0 for tensor in header.tensors)
-        dtype = "float32" if device == "cpu" or plain else "bfloat16"
     with _LOADING, _alone(header.path) as (folder, file), _quickly(header), _quietly():
         config = _config(header, folder, file)
+        if numbers is None:
+            numbers = _default_dtype(header, config, place)
         tokenizer = _tokenizer(header, folder, file)
-        model = _model(header, folder, file, config, getattr(torch, dtype))
+        model = _model(header, folder, file, config, numbers)
     # Else the temporary folder would be named in messages.
     tokenizer.name_or_path = model.config.name_or_path = str(header.path)
     model.generation_config.eos_token_id = sorted(ends_of_text(header))
-    return from_model(model.eval().to(device), tokenizer, name=name or f"gguf:{path}")
+    model = model.eval().to(place)
+    return from_model(model, tokenizer, name=name or f"gguf:{path}", threads=threads)
+
+
+def _default_dtype(header: Header, config: Any, device: torch.device) -> torch.dtype:
+    """The dtype where the user names none."""
+    if device.type == "cpu":
+        return dtype_named(tuned(config).dtype)
+    plain = all(tensor.kind == 0 for tensor in header.tensors)
+    return torch.float32 if plain else torch.bfloat16
 
 
 def _config(header: Header, folder: str, file: str) -> Any:
@@ -112,23 +132,8 @@ def _model(header: Header, folder: str, file: str, config: Any, dtype: Any) -> A
                 "language model; take one that continues texts"
             ) from error
         raise _failed(header, "because of its weights", error) from error
-    _need_all_weights(header, notes)
+    need_all_weights(f"the GGUF file {str(header.path)!r}", notes)
     return model
-
-
-def _need_all_weights(header: Header, notes: Mapping[str, Any]) -> None:
-    """Refuse a model with weights that did not come from the file: they are random numbers."""
-    for what, names in (
-        ("lacks", notes.get("missing_keys")),
-        ("has in a wrong shape", notes.get("mismatched_keys")),
-    ):
-        if names:
-            found = sorted(str(name[0] if isinstance(name, tuple) else name) for name in names)
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-            raise FollowerError(
-                f"the GGUF file {str(header.path)!r} {what} weights that its model needs: "
-                f"{', '.join(found[:3])}{more}; convert the model again, or take another file"
-            )
 
 
 def _dequantised() -> dict[str, Any]:
