@@ -237,6 +237,43 @@ def test_what_a_small_budget_evicts_is_computed_again(kv_bytes: int) -> None:
         same(model, backend, contexts[:3])
 
 
+@each_model
+def test_all_that_texts_add_is_one_pass(kind: str) -> None:
+    model, prompt = MODELS[kind], text(1, 20)
+    backend = KVBackend(model)
+    logits(backend, [prompt])
+    before = backend.forwards
+    same(model, backend, [(*prompt, *text(i, 1 if i % 2 else 6)) for i in range(9)])
+    assert backend.forwards == before + 1
+
+
+def test_longer_texts_do_not_cost_those_that_go_on_their_keys() -> None:
+    model, prompt = MODELS["llama"], text(1, 20)
+    # Enough for many short slots, or for some long ones.
+    backend = KVBackend(model, kv_bytes=400_000)
+    contexts = [(*prompt, *text(i, 3)) for i in range(40)]
+    logits(backend, [prompt])
+    logits(backend, contexts)
+    many, tokens = backend._store.cache.capacity
+    evaluated = 0
+    run = backend._run
+
+    def counted(ids: torch.Tensor, *rest: Any) -> torch.Tensor:
+        nonlocal evaluated
+        evaluated += ids.numel()
+        return run(ids, *rest)
+
+    backend._run = counted  # type: ignore[method-assign]
+    few = contexts[:4]
+    for step in range(40):
+        few = [(*c, step) for c in few]
+        same(model, backend, few)
+        check_index(backend)
+    slots, longer = backend._store.cache.capacity
+    assert slots < many and longer > tokens
+    assert evaluated == 40 * len(few)
+
+
 @pytest.mark.parametrize("length", [6, 20])
 def test_the_budget_holds(length: int) -> None:
     model = MODELS["llama"]

@@ -2,7 +2,10 @@
 
 The keys of a shared beginning (a *trunk*) lie in memory once, and all texts under it attend to
 them by one matrix product a head; each text's own tokens lie in its slot. One softmax over both
-joins the parts, so that the result is that of plain attention.
+joins the two, so that the result is that of plain attention.
+
+A forward takes all new tokens in one row, whichever text they belong to: the linear layers, which
+are nearly all of the work, do not care. Here they are parted again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 from transformers import AttentionInterface, Cache, PreTrainedConfig
 
-__all__ = ["NAME", "Group", "Plan", "SlotCache", "StemCache", "attending"]
+__all__ = ["NAME", "Group", "Part", "Plan", "SlotCache", "StemCache", "attending"]
 
 NAME = "disciple_trunks"
 _Where = TypeVar("_Where", torch.Tensor, torch.Tensor | None, slice | torch.Tensor)
@@ -24,17 +27,17 @@ _Where = TypeVar("_Where", torch.Tensor, torch.Tensor | None, slice | torch.Tens
 
 @dataclass
 class Group:
-    """Rows under one trunk.
+    """Texts under one trunk.
 
     Attributes:
-        rows: their places among the plan's slots; None for all.
-        count: how many of ``rows`` are real; the others repeat one of them.
+        seats: their places among the part's slots; None for all.
+        count: how many of ``seats`` are real; the others repeat one of them.
         length: tokens of the trunk they attend to.
         keys: of each layer, shape (heads, tokens, size).
         values: of each layer, likewise.
     """
 
-    rows: torch.Tensor | None
+    seats: torch.Tensor | None
     count: int
     length: int
     keys: Sequence[torch.Tensor]
@@ -42,28 +45,54 @@ class Group:
 
 
 @dataclass
+class Part:
+    """Texts of a forward that are attended over together: what they add is about as long.
+
+    Attributes:
+        tokens: which of the forward's tokens are theirs.
+        read: the slots attended over.
+        width: tokens that a text adds at most.
+        seats: each token's place among these slots, and its column among the text's new ones; None
+            where each slot has one, in order.
+        length: tokens attended to in each slot.
+        write: (slot, position) of every token; None where it is ``length - 1`` of the slots in
+            order.
+        mask: added to the scores within slots, (slots, 1, width, length), or None.
+        groups: the trunks.
+    """
+
+    tokens: slice
+    read: slice | torch.Tensor
+    width: int
+    seats: tuple[torch.Tensor, torch.Tensor] | None
+    length: int
+    write: tuple[torch.Tensor, torch.Tensor] | None
+    mask: torch.Tensor | None
+    groups: list[Group]
+
+    def on(self, device: torch.device) -> Part:
+        """The part with its tensors on a device."""
+        return replace(
+            self,
+            read=_moved(self.read, device),
+            seats=_both(self.seats, device),
+            write=_both(self.write, device),
+            mask=_moved(self.mask, device),
+            # Their keys and values are where their layers are.
+            groups=[replace(g, seats=_moved(g.seats, device)) for g in self.groups],
+        )
+
+
+@dataclass
 class Plan:
     """Where the keys of a forward over slots go, and what its queries see.
 
     Attributes:
-        rows: real rows of the batch; padding rows come after them.
-        read: the slots attended over.
-        order: each row's place among these; None where they agree.
-        length: tokens attended to in each slot.
-        write: (row, column, slot, position) of every new token; None where all rows have one, at
-            position ``length - 1`` of their slots in order.
-        mask: added to the scores within slots, (slots, 1, queries, length), or None.
-        groups: the trunks.
-        device: where these tensors are.
+        parts: the texts; tokens of none of them are padding.
+        device: where their tensors are.
     """
 
-    rows: int
-    read: slice | torch.Tensor
-    order: torch.Tensor | None
-    length: int
-    write: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None
-    mask: torch.Tensor | None
-    groups: list[Group]
+    parts: list[Part]
     device: torch.device
     _copies: dict[torch.device, Plan] = field(default_factory=dict)
 
@@ -72,21 +101,18 @@ class Plan:
         if device == self.device:
             return self
         if device not in self._copies:
-            self._copies[device] = replace(
-                self,
-                read=_moved(self.read, device),
-                order=_moved(self.order, device),
-                write=None if self.write is None else tuple(t.to(device) for t in self.write),
-                mask=_moved(self.mask, device),
-                # Their keys and values are where their layers are.
-                groups=[replace(g, rows=_moved(g.rows, device)) for g in self.groups],
-                device=device,
-            )
+            self._copies[device] = Plan([part.on(device) for part in self.parts], device)
         return self._copies[device]
 
 
 def _moved(what: _Where, device: torch.device) -> _Where:
     return what.to(device) if isinstance(what, torch.Tensor) else what
+
+
+def _both(
+    pair: tuple[torch.Tensor, torch.Tensor] | None, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    return None if pair is None else (pair[0].to(device), pair[1].to(device))
 
 
 class SlotCache(Cache):  # type: ignore[misc]
@@ -121,12 +147,14 @@ class SlotCache(Cache):  # type: ignore[misc]
                 # Zeros, since what is masked is still multiplied with 0: whatever lay in this
                 # memory might be no number, and then so would be the product.
                 store.append(new.new_zeros((slots, new.shape[1], tokens, new.shape[3])))
-            if plan.write is None:
-                store[layer_idx][plan.read, :, plan.length - 1] = new[: plan.rows, :, 0]
-            else:
-                row, column, slot, position = plan.write
-                some = new[: plan.rows, :, 0] if new.shape[2] == 1 else new[row, :, column]
-                store[layer_idx][slot, :, position] = some
+            tokens_first = new[0].transpose(0, 1)
+            for part in plan.parts:
+                some = tokens_first[part.tokens]
+                if part.write is None:
+                    store[layer_idx][part.read, :, part.length - 1] = some
+                else:
+                    slot, position = part.write
+                    store[layer_idx][slot, :, position] = some
         # Not used: the attention below reads the slots themselves.
         return key_states, value_states
 
@@ -136,14 +164,14 @@ class SlotCache(Cache):  # type: ignore[misc]
             for tensor in (*self.keys, *self.values):
                 tensor[target, :, :tokens] = tensor[source, :, :tokens]
 
-    def resize(self, slots: int, tokens: int) -> None:
-        """Grow to the given capacity, keeping what is there."""
-        old_slots, old_tokens = self.capacity
+    def repack(self, kept: Sequence[int], slots: int, tokens: int) -> None:
+        """Keep these slots, as the first of so many, with room for so many tokens each."""
+        old_tokens = self.capacity[1]
         self.capacity = (slots, tokens)
         for store in (self.keys, self.values):
             for i, old in enumerate(store):
                 store[i] = old.new_zeros((slots, old.shape[1], tokens, old.shape[3]))
-                store[i][:old_slots, :, :old_tokens] = old
+                store[i][: len(kept), :, :old_tokens] = old[list(kept)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Not used: positions and masks are given explicitly."""
@@ -226,66 +254,76 @@ def _attend(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Queries (rows, heads, new, size) to outputs (rows, new, heads, size)."""
+    """Queries (1, heads, tokens, size) to outputs (1, tokens, heads, size)."""
     # These change the scores: without them the numbers would be wrong, and nobody would know.
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")
     cache, layer = _cache.get(), module.layer_idx
     assert cache.plan is not None
-    plan = cache.plan.on(query.device)
+    parts = cache.plan.on(query.device).parts
     # In float32 on a CPU, whatever the model's dtype: with sums that were rounded to bfloat16 the
     # result would depend on where a text is cut into trunk and slot.
     wide = torch.float32 if query.device.type == "cpu" else query.dtype
-    keys = cache.keys[layer][plan.read, :, : plan.length].to(wide)
-    values = cache.values[layer][plan.read, :, : plan.length].to(wide)
-    batch, heads, new, size = query.shape
-    slots, kv_heads = keys.shape[:2]
-    q = query[: plan.rows].to(wide)
-    if plan.order is not None:
-        q = q.new_zeros((slots, heads, new, size)).index_copy_(0, plan.order, q)
+    tokens = query[0].transpose(0, 1).to(wide)
+    tokens = tokens * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    # Zeros for padding, which nobody reads, but which must be numbers.
+    out = tokens.new_zeros((*tokens.shape[:2], cache.values[layer].shape[-1]))
+    for part in parts:
+        keys = cache.keys[layer][part.read, :, : part.length].to(wide)
+        values = cache.values[layer][part.read, :, : part.length].to(wide)
+        some = tokens[part.tokens]
+        if part.seats is None:
+            out[part.tokens] = _attend_part(part, layer, some[:, :, None], keys, values)[:, :, 0]
+        else:
+            seat, column = part.seats
+            q = some.new_zeros((len(keys), some.shape[1], part.width, some.shape[2]))
+            q[seat, :, column] = some
+            out[part.tokens] = _attend_part(part, layer, q, keys, values)[seat, :, column]
+    return out[None].to(query.dtype), None
+
+
+def _attend_part(
+    part: Part, layer: int, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    """Queries and keys (slots, heads, new or all tokens, size) to outputs like the queries."""
+    slots, heads, new, size = query.shape
+    kv_heads = keys.shape[1]
     # The query heads that share a key head are more queries to it.
-    q = q.reshape(slots, kv_heads, -1, size) * (size**-0.5 if scaling is None else scaling)
-    trunk = max((g.length for g in plan.groups), default=0)
+    q = query.reshape(slots, kv_heads, -1, size)
+    trunk = max((g.length for g in part.groups), default=0)
     own = torch.matmul(q, keys.transpose(2, 3))
-    if plan.mask is not None:
-        own += plan.mask.repeat(1, 1, heads // kv_heads, 1)
+    if part.mask is not None:
+        own += part.mask.repeat(1, 1, heads // kv_heads, 1)
     scores = own
     if trunk:
-        scores = own.new_empty((*own.shape[:3], trunk + plan.length))
+        scores = own.new_empty((*own.shape[:3], trunk + part.length))
         scores[..., trunk:] = own
-        if len(plan.groups) > 1 or plan.groups[0].rows is not None:
-            # Rows under a shorter trunk, or under none, see nothing of the rest.
+        if len(part.groups) > 1 or part.groups[0].seats is not None:
+            # Texts under a shorter trunk, or under none, see nothing of the rest.
             scores[..., :trunk] = torch.finfo(scores.dtype).min / 2
-        for g in plan.groups:
-            some = q if g.rows is None else q[g.rows]
+        for g in part.groups:
+            some = q if g.seats is None else q[g.seats]
             flat = some.transpose(0, 1).reshape(kv_heads, -1, size)
-            part = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2).to(wide))
-            part = part.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
-            if g.rows is None:
-                scores[..., : g.length] = part
+            seen = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2).to(q.dtype))
+            seen = seen.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
+            if g.seats is None:
+                scores[..., : g.length] = seen
             else:
-                scores[g.rows, :, :, : g.length] = part
+                scores[g.seats, :, :, : g.length] = seen
     # In float32 whatever the model's dtype, as transformers' own attention does it.
     p = torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype)
     out = torch.matmul(p[..., trunk:], values)
-    for g in plan.groups:
-        some = p[..., : g.length] if g.rows is None else p[g.rows, :, :, : g.length]
+    for g in part.groups:
+        some = p[..., : g.length] if g.seats is None else p[g.seats, :, :, : g.length]
         flat = some.transpose(0, 1).reshape(kv_heads, -1, g.length)
-        part = torch.matmul(flat, g.values[layer][:, : g.length].to(wide))
-        part = part.view(kv_heads, len(some), -1, values.shape[3]).transpose(0, 1)
-        if g.rows is None:
-            out += part
+        seen = torch.matmul(flat, g.values[layer][:, : g.length].to(values.dtype))
+        seen = seen.view(kv_heads, len(some), -1, values.shape[3]).transpose(0, 1)
+        if g.seats is None:
+            out += seen
         else:
-            out[g.rows[: g.count]] += part[: g.count]
-    out = out.view(slots, heads, new, -1)
-    if plan.order is not None:
-        out = out[plan.order]
-    out = out.transpose(1, 2)
-    # Of padding, which has no slots; nobody reads it.
-    if batch > plan.rows:
-        out = torch.cat([out, out.new_zeros((batch - plan.rows, *out.shape[1:]))])
-    return out.to(query.dtype), None
+            out[g.seats[: g.count]] += seen[: g.count]
+    return out.view(slots, heads, new, -1)
 
 
 AttentionInterface.register(NAME, _attend)
