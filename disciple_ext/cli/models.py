@@ -44,7 +44,7 @@ def add(name: Name, as_json: AsJson = False) -> None:
     if added.fetched:
         note(f"licence: {model.licence}; model card: {model.card}")
         note(f"use it: disciple run TASK --follower {name}")
-    else:
+    elif sys.stdout.isatty():  # a script that makes sure of a model wants to hear nothing
         note(f"{name} is there already")
     answer(str(added.holding.path))
 

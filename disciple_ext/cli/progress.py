@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 import time
@@ -34,9 +35,9 @@ __all__ = ["Progress", "hush"]
 
 
 def hush() -> None:
-    """No progress bars while weights load: the embedded follower takes no time.
+    """No progress bars while weights load: the default follower takes no time.
 
-    Other followers may be downloaded, and then their bars are of use.
+    Those of Hugging Face may be downloaded, and then their bars are of use.
     """
     # setdefault: a user who has set it wants it so.
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -44,6 +45,14 @@ def hush() -> None:
     logging = sys.modules.get("transformers.utils.logging")
     if logging is not None:
         logging.disable_progress_bar()
+
+
+_LOG = logging.getLogger("disciple_ext")
+"""What the library has to say to a person; nothing of it is needed to understand an answer."""
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 _MOST_PRINTED = 20_000
@@ -57,12 +66,12 @@ class Progress:
     (at the level ``none``) cannot get between the answer and its reader by accident.
 
     Args:
-        follower: spec of the follower.
+        follower: spec of the follower, or None for the default.
         quiet: say nothing at all, failed attempts included.
     """
 
-    def __init__(self, follower: str, *, quiet: bool = False) -> None:
-        if quiet or follower == "embedded":
+    def __init__(self, follower: str | None, *, quiet: bool = False) -> None:
+        if quiet or follower in (None, "embedded"):
             hush()
         self._quiet = quiet
         self._started = time.monotonic()
@@ -89,6 +98,8 @@ class Progress:
         )
 
     def __enter__(self) -> Self:
+        if self._quiet:
+            _LOG.addFilter(_nothing)
         if self._live is not None:
             self._live.start()
         # After the live view has started, and taken back before it stops: they nest.
@@ -104,6 +115,7 @@ class Progress:
         self._redirected.__exit__(kind, error, trace)
         if self._live is not None:
             self._live.stop()
+        _LOG.removeFilter(_nothing)
         # Other errors carry their cost, and `failing` shows it.
         if kind is KeyboardInterrupt and any(paid != 0.0 for paid in self._costs):
             spent = None if None in self._costs else sum(paid or 0.0 for paid in self._costs)

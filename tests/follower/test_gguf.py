@@ -23,7 +23,6 @@ from disciple_ext.follower.gguf.checks import check
 from disciple_ext.follower.gguf.header import read_header
 from disciple_ext.follower.gguf.load import from_gguf
 from disciple_ext.follower.hf import source_of
-from disciple_ext.models.store import find
 from disciple_ext.protocol.prefix import Prefix
 
 from .gguf_files import ARCHITECTURES, CONTROLS, HIDDEN, PIECES, tokens, write
@@ -306,14 +305,6 @@ over.set()
 watching.join()
 print((most[0] - before) * 1024)
 """
-
-
-@pytest.fixture
-def smollm2() -> Path:
-    try:
-        return find("smollm2")
-    except FollowerError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.slow
