@@ -70,8 +70,8 @@ def named_follower(spec: str | None) -> str:
     if default.fix and default.why not in _told:
         _told.add(default.why)
         _log.warning(
-            "the embedded follower writes, which is very small (%s); for better English: %s "
-            "(%.0f MB, once), or set %s=%s to keep it",
+            "the embedded follower writes, which is very small: %s; for better English: %s "
+            "(%.0f MB, once); %s=%s keeps it, and this line away",
             *(default.why, default.fix, entry(BETTER).size / 1e6, FOLLOWER, EMBEDDED),
         )
     return default.spec
