@@ -29,8 +29,7 @@ def demo(
 
     A small follower writes, and the ground truth judges the texts. `make demo` gets SmolLM2 first.
     """
-    if follower in (None, "embedded"):
-        hush()
+    hush(follower)
     follower = named_follower(follower)
     started = time.monotonic()
     rows = []

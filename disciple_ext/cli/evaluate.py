@@ -120,8 +120,7 @@ def suite(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Weighted Pass@1 on a suite: one line for each task type and method."""
-    if follower in (None, "embedded"):
-        hush()
+    hush(follower)
     from ..evaluation.run import evaluate  # loads torch
     from ..evaluation.scores.metrics import summarise
 

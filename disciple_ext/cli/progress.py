@@ -16,6 +16,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from ..models.default import EMBEDDED, FOLLOWER
 from ..records.events import (
     AttemptFailed,
     AttemptStarted,
@@ -34,11 +35,14 @@ from .failure import cost
 __all__ = ["Progress", "hush"]
 
 
-def hush() -> None:
-    """No progress bars while weights load: the default follower takes no time.
+def hush(follower: str | None = EMBEDDED) -> None:
+    """No progress bars while weights load, where that takes no time.
 
-    Those of Hugging Face may be downloaded, and then their bars are of use.
+    Followers of Hugging Face may be downloaded, and then their bars are of use.
     """
+    # Without a name and a setting it is one that lies on this machine.
+    if (follower or os.environ.get(FOLLOWER) or EMBEDDED) != EMBEDDED:
+        return
     # setdefault: a user who has set it wants it so.
     os.environ.setdefault("TQDM_DISABLE", "1")
     # A plugin may have loaded transformers already, which reads that only once.
@@ -71,8 +75,7 @@ class Progress:
     """
 
     def __init__(self, follower: str | None, *, quiet: bool = False) -> None:
-        if quiet or follower in (None, "embedded"):
-            hush()
+        hush(EMBEDDED if quiet else follower)
         self._quiet = quiet
         self._started = time.monotonic()
         self._head = "starting"
