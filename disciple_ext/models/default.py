@@ -47,7 +47,7 @@ def default_follower() -> Default:
         return Default(own, f"{FOLLOWER} names it")
     found = holding(entry(BETTER))
     if found.usable:
-        return Default(BETTER, f"{BETTER} is {found.state} on this machine")
+        return Default(BETTER, "it was added" if found.state == "added" else "it is installed")
     what = "damaged" if found.state == "damaged" else "not on this machine"
     return Default(EMBEDDED, f"{BETTER} is {what}", f"disciple models add {BETTER}")
 
