@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DiscipleError
+from .models.default import default_follower
 from .models.store import holdings
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def diagnose() -> list[Condition]:
         _python(),
         *(_package(name) for name in _PACKAGES),
         _accelerator(),
+        _default(),
         _embedded(),
         *_models(),
         *_sandbox(),
@@ -119,6 +121,12 @@ def _embedded() -> Condition:
         return Condition("embedded follower", True, False, f"{size / 1e6:.1f} MB of weights")
     fix = "reinstall disciple-ext, or name another with --follower hf:ID_OR_PATH"
     return Condition("embedded follower", False, True, "its weights are missing", fix)
+
+
+def _default() -> Condition:
+    """The follower that writes where none is named; how to get a better one stands below."""
+    chosen = default_follower()
+    return Condition("default follower", True, False, f"{chosen.spec}: {chosen.why}")
 
 
 def _models() -> list[Condition]:

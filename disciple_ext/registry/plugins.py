@@ -88,6 +88,17 @@ class Registry:
                 told[name] = inspect.cleandoc(mask.__doc__ or "a mask").partition("\n\n")[0]
         return tuple(f"`{name}`: {told[name]}" for name in sorted(told))
 
+    def check(self, kind: str, spec: str) -> None:
+        """Refuse a spec whose name nobody registered; nothing is made.
+
+        Raises:
+            UsageError: there is no such name.
+        """
+        name = spec.partition(":")[0]
+        if name not in self.tables[kind]:
+            known = ", ".join(sorted(self.tables[kind]))
+            raise UsageError(f"unknown {kind.rstrip('s')} {spec!r}; there are: {known}")
+
     def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.
 
@@ -109,9 +120,7 @@ class Registry:
         if kind == "followers" and "," in name:  # options of one that needs no path
             name, colon, argument = spec.partition(",")
         what, table = kind.rstrip("s"), self.tables[kind]
-        if name not in table:
-            known = ", ".join(sorted(table))
-            raise UsageError(f"unknown {what} {spec!r}; there are: {known}")
+        self.check(kind, spec)
         if kind in ("planners", "followers", "services"):
             for option in set(options) - set(signature(table[name]).parameters):
                 flag = "--no-cache" if option == "cache" else f"--{option}"
