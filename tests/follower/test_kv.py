@@ -225,6 +225,33 @@ def test_logits_do_not_depend_on_the_rest_of_the_batch(kind: str) -> None:
             contexts = [(*c, 3) for c in contexts]
 
 
+def test_bfloat16_does_not_round_by_the_batch_or_the_cut() -> None:
+    # Not "nearly": what differs in one digit of bfloat16 flips a draw, and the text is another.
+    torch.manual_seed(0)
+    # Of a width as models have it: small products may go other ways.
+    config = LlamaConfig(**SMALL | {"hidden_size": 576, "intermediate_size": 1536})
+    model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    prompt = text(1, 20)
+    contexts = [(*prompt, *text(i, 3 + i % 9)) for i in range(11)]
+    alone = [logits(KVBackend(model), [c])[0] for c in contexts]
+    together = KVBackend(model)
+    for row, context in zip(logits(together, contexts), alone, strict=True):
+        assert torch.equal(row, context)
+    # Token by token, under a trunk of the prompt alone, in batches that shrink.
+    slow = KVBackend(model)
+    logits(slow, [prompt])
+    for k in range(1, 12):
+        there = [i for i, c in enumerate(contexts) if len(c) >= 20 + k]
+        for i, row in zip(there, logits(slow, [contexts[i][: 20 + k] for i in there]), strict=True):
+            if len(contexts[i]) == 20 + k:
+                assert torch.equal(row, alone[i])
+    # And a hint later: other beginnings, the same texts.
+    logits(slow, [(*prompt, *text(77, 12), i) for i in range(5)])
+    scores = score(KVBackend(model), [(c[:20], c[20:]) for c in contexts])
+    for c, rows in zip(contexts, scores, strict=True):
+        assert torch.equal(rows[-1], logits(slow, [c[:-1]])[0])
+
+
 @pytest.mark.parametrize("kv_bytes", [1, 60_000])
 def test_what_a_small_budget_evicts_is_computed_again(kv_bytes: int) -> None:
     model = MODELS["llama"]

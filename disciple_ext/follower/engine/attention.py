@@ -4,13 +4,16 @@ The keys of a shared beginning (a *trunk*) lie in memory once, and all texts und
 them by one matrix product a head; each text's own tokens lie in its slot. One softmax over both
 joins the two, so that the result is that of plain attention.
 
+The sums are wide where the model is narrow: rounded to bfloat16, they would depend on where a text
+is cut into trunk and slot, and a seed would give another text after another run.
+
 A forward takes all new tokens in one row, whichever text they belong to: the linear layers, which
 are nearly all of the work, do not care. Here they are parted again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -19,9 +22,15 @@ from typing import Any, TypeVar
 import torch
 from transformers import AttentionInterface, Cache, PreTrainedConfig
 
-__all__ = ["NAME", "Group", "Part", "Plan", "SlotCache", "StemCache", "attending"]
+__all__ = [
+    *("NAME", "Group", "Part", "Plan", "SlotCache", "StemCache"),
+    *("attending", "attending_to_stems"),
+]
 
 NAME = "disciple_trunks"
+STEMS = "disciple_stems"
+_SCORES = 2**24
+"""Scores of beginnings held at a time."""
 _Where = TypeVar("_Where", torch.Tensor, torch.Tensor | None, slice | torch.Tensor)
 
 
@@ -234,15 +243,38 @@ _cache: ContextVar[SlotCache] = ContextVar("disciple_slot_cache")
 @contextmanager
 def attending(cache: SlotCache, config: PreTrainedConfig) -> Iterator[None]:
     """Let a model attend to slots and trunks; everybody else finds it as it was."""
-    # Only meanwhile: the model is the caller's, and stems are evaluated in the usual way.
-    usual = config._attn_implementation
     token = _cache.set(cache)
-    config._attn_implementation = NAME
+    try:
+        with _implemented(config, NAME):
+            yield
+    finally:
+        _cache.reset(token)
+
+
+@contextmanager
+def attending_to_stems(
+    config: PreTrainedConfig, device: torch.device, dtype: torch.dtype
+) -> Iterator[None]:
+    """Let a model attend to beginnings in wide sums, where its own attention has narrow ones.
+
+    Elsewhere it attends in its usual way: a GPU has quicker kernels for long prompts.
+    """
+    if device.type != "cpu" or dtype.itemsize >= 4:
+        yield
+        return
+    with _implemented(config, STEMS):
+        yield
+
+
+@contextmanager
+def _implemented(config: PreTrainedConfig, name: str) -> Iterator[None]:
+    # Only meanwhile: the model is the caller's.
+    usual = config._attn_implementation
+    config._attn_implementation = name
     try:
         yield
     finally:
         config._attn_implementation = usual
-        _cache.reset(token)
 
 
 def _attend(
@@ -255,16 +287,11 @@ def _attend(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Queries (1, heads, tokens, size) to outputs (1, tokens, heads, size)."""
-    # These change the scores: without them the numbers would be wrong, and nobody would know.
-    for name in ("softcap", "s_aux", "position_bias"):
-        if options.get(name) is not None:
-            raise NotImplementedError(f"attention with {name}")
+    _need_plain(options)
     cache, layer = _cache.get(), module.layer_idx
     assert cache.plan is not None
     parts = cache.plan.on(query.device).parts
-    # In float32 on a CPU, whatever the model's dtype: with sums that were rounded to bfloat16 the
-    # result would depend on where a text is cut into trunk and slot.
-    wide = torch.float32 if query.device.type == "cpu" else query.dtype
+    wide = _wide(query)
     tokens = query[0].transpose(0, 1).to(wide)
     tokens = tokens * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     # Zeros for padding, which nobody reads, but which must be numbers.
@@ -311,8 +338,7 @@ def _attend_part(
                 scores[..., : g.length] = seen
             else:
                 scores[g.seats, :, :, : g.length] = seen
-    # In float32 whatever the model's dtype, as transformers' own attention does it.
-    p = torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype)
+    p = _softmax(scores)
     out = torch.matmul(p[..., trunk:], values)
     for g in part.groups:
         some = p[..., : g.length] if g.seats is None else p[g.seats, :, :, : g.length]
@@ -326,4 +352,52 @@ def _attend_part(
     return out.view(slots, heads, new, -1)
 
 
+def _attend_stems(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Plain attention of beginnings, in the numbers of the others: it makes what they attend to."""
+    _need_plain(options)
+    assert attention_mask is not None
+    wide = _wide(query)
+    rows, heads, new, size = query.shape
+    kv_heads, length = key.shape[1:3]
+    key, value = key.to(wide), value.to(wide)
+    q = query.to(wide) * (size**-0.5 if scaling is None else scaling)
+    q = q.reshape(rows, kv_heads, -1, new, size)
+    mask = attention_mask[:, :, None]
+    out = q.new_empty((*q.shape[:-1], value.shape[-1]))
+    # Some queries at a time: the scores of all of a long prompt would be gigabytes.
+    step = max(1, _SCORES // (rows * heads * length))
+    for a in range(0, new, step):
+        scores = torch.matmul(q[..., a : a + step, :], key[:, :, None].transpose(3, 4))
+        p = _softmax(scores + mask[..., a : a + step, :])
+        out[..., a : a + step, :] = torch.matmul(p, value[:, :, None])
+    return out.reshape(rows, heads, new, -1).transpose(1, 2).to(query.dtype), None
+
+
+def _need_plain(options: Mapping[str, Any]) -> None:
+    # These change the scores: without them the numbers would be wrong, and nobody would know.
+    for name in ("softcap", "s_aux", "position_bias"):
+        if options.get(name) is not None:
+            raise NotImplementedError(f"attention with {name}")
+
+
+def _wide(like: torch.Tensor) -> torch.dtype:
+    """The dtype of the sums."""
+    return torch.float64 if like.device.type == "cpu" and like.itemsize < 4 else like.dtype
+
+
+def _softmax(scores: torch.Tensor) -> torch.Tensor:
+    # In float32 at least, as transformers' own attention does it.
+    least = torch.promote_types(scores.dtype, torch.float32)
+    return torch.softmax(scores, -1, dtype=least).to(scores.dtype)
+
+
 AttentionInterface.register(NAME, _attend)
+AttentionInterface.register(STEMS, _attend_stems)

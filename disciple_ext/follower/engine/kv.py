@@ -17,7 +17,7 @@ import torch
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Tokens
 from ..backend import Backend
-from .attention import Group, Part, Plan, StemCache, attending
+from .attention import Group, Part, Plan, StemCache, attending, attending_to_stems
 from .blocks import Place, Store, Trunk
 from .placed import computes_in, device_of
 
@@ -189,7 +189,9 @@ class KVBackend:
         write = tuple(torch.tensor(x, device=self.device) for x in (row, column, position))
         known_parts = [self._store.read(holder, known) for holder, known in found]
         cache = StemCache(known_parts, write, length)
-        logits = self._run(ids, positions, cache, 1, mask.to(self.device))[:, -1]
+        with attending_to_stems(self._config, self.device, self.dtype):
+            # The logits of four tokens, of which one is wanted: see ``bucket``.
+            logits = self._run(ids, positions, cache, 4, mask.to(self.device))[:, -1]
         self._store.add([_trunk_of(stem, cache, i) for i, stem in enumerate(stems)])
         return logits
 
