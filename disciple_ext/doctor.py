@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -77,6 +77,7 @@ def diagnose() -> list[Condition]:
         *(_package(name) for name in _PACKAGES),
         _accelerator(),
         _default(),
+        _engine(),
         _embedded(),
         *_models(),
         *_sandbox(),
@@ -109,6 +110,23 @@ def _accelerator() -> Condition:
     if torch.cuda.is_available():
         return Condition("device", True, False, f"cuda, {torch.cuda.get_device_name(0)}")
     return Condition("device", True, False, f"cpu, {torch.get_num_threads()} threads")
+
+
+def _engine() -> Condition:
+    """How models are computed on this CPU, as far as it was measured; nothing is measured here."""
+    name = "dtype and threads"
+    try:
+        from .follower.engine.tuning import remembered_choices
+    except (ImportError, OSError):  # torch does not load, which is said above
+        return Condition(name, False, False, "unknown")
+    found = remembered_choices()
+    said = [
+        f"{how.dtype}, {how.threads} thread{'s' * (how.threads > 1)} ({key})"
+        for key, how in found.items()
+    ]
+    facts = {key: asdict(how) for key, how in found.items()}
+    nothing = "measured when a model of 50 million parameters or more is loaded on the CPU"
+    return Condition(name, True, False, "; ".join(said) or nothing, facts=facts)
 
 
 def _embedded() -> Condition:

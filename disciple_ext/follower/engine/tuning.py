@@ -28,7 +28,7 @@ import torch
 from ...errors import UsageError
 from ...folders import cache_directory
 
-__all__ = ["SMALL", "Times", "Tuning", "remembered_times", "tuned"]
+__all__ = ["SMALL", "Times", "Tuning", "remembered_choices", "remembered_times", "tuned"]
 
 SMALL = 50_000_000
 """Parameters below which nothing is measured: float32 on one thread. So small a model gains nothing
@@ -86,12 +86,15 @@ def tuned(config: Any, *, dtype: str | None = None, threads: int | None = None) 
     shape = _Shape.of(config)
     if shape is None or shape.parameters < SMALL:
         return Tuning(dtype or "float32", threads or 1)
-    most = torch.get_num_threads()
-    times = _times(shape, most)
+    return _chosen(_times(shape, torch.get_num_threads()), dtype, threads)
+
+
+def _chosen(times: Times, dtype: str | None = None, threads: int | None = None) -> Tuning:
     if dtype is None:
         wins = times["float32", 1] > _DTYPE_GAIN * times["bfloat16", 1]
         dtype = "bfloat16" if wins else "float32"
     if threads is None:
+        most = max(count for _, count in times)
         like = dtype if (dtype, 1) in times else "float32"
         threads = most if times[like, 1] > _THREADS_GAIN * times[like, most] else 1
     return Tuning(dtype, threads)
@@ -233,6 +236,11 @@ def remembered_times() -> dict[str, Times]:
             for key, times in data.items()
         }
     return {}  # the file is anybody's to edit
+
+
+def remembered_choices() -> dict[str, Tuning]:
+    """What follows from these times, where the user says nothing."""
+    return {key: _chosen(times) for key, times in remembered_times().items()}
 
 
 def _remember(key: str, times: Times) -> None:
