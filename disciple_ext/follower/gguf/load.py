@@ -26,7 +26,7 @@ from ..host import HostFollower
 from .checks import check, ends_of_text
 from .header import Header, Tensor, Value, read_header
 
-__all__ = ["from_gguf"]
+__all__ = ["from_gguf", "read_tokenizer"]
 
 _LOADING = threading.Lock()
 """One at a time: what is replaced meanwhile belongs to the whole process."""
@@ -65,6 +65,21 @@ def from_gguf(
     tokenizer.name_or_path = model.config.name_or_path = str(header.path)
     model.generation_config.eos_token_id = sorted(ends_of_text(header))
     return from_model(model.eval().to(device), tokenizer, name=name or f"gguf:{path}")
+
+
+def read_tokenizer(header: Header) -> Any:
+    """The tokenizer of a file with its chat template, for what computes logits without torch.
+
+    Args:
+        header: of a file that :func:`~.checks.check` has passed.
+
+    Raises:
+        FollowerError: transformers cannot read it.
+    """
+    with _LOADING, _alone(header.path) as (folder, file), _quickly(header), _quietly():
+        tokenizer = _tokenizer(header, folder, file)
+    tokenizer.name_or_path = str(header.path)
+    return tokenizer
 
 
 def _config(header: Header, folder: str, file: str) -> Any:
