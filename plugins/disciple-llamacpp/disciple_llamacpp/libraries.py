@@ -22,7 +22,7 @@ from .layout import LAYOUT, bind
 __all__ = ["PACKAGES", "Library", "load"]
 
 _Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-_ALARMS = ("error", "unknown", "failed", "unable", "missing", "invalid", "not found")
+_ERROR = 4  # of ggml's levels
 
 
 def _llama_cpp() -> Any:
@@ -51,7 +51,7 @@ class Library:
     Attributes:
         name: the module that it is of.
         c: its functions.
-        said: what it logged last, for messages.
+        said: the errors that it logged last, for messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -65,7 +65,7 @@ class Library:
                 f"{type(error).__name__}: {error}. {LAYOUT} is what xllamacpp must have "
                 "(pip install 'xllamacpp==2026.10.11549'); any other goes by llama-cpp-python"
             ) from error
-        self.said: deque[str] = deque(maxlen=100)
+        self.said: deque[str] = deque(maxlen=20)
         # Kept, since the library calls it as long as it lives. By a prototype of our own:
         # bindings ask for a type of callback of their own.
         self._log = _Log(self._hear)
@@ -74,14 +74,12 @@ class Library:
         self.c.llama_backend_init()
 
     def _hear(self, level: int, line: bytes, _: int | None) -> None:
-        self.said.append(line.decode("utf-8", "replace"))
+        if level == _ERROR:
+            self.said.append(line.decode("utf-8", "replace").strip())
 
     def complaint(self) -> str:
-        """In brackets, the first line since ``said`` was cleared that speaks of an error."""
-        lines = [line.strip() for line in "".join(self.said).splitlines()]
-        # The first names the cause, those after it only that there was one.
-        found = next((line for line in lines if any(w in line.lower() for w in _ALARMS)), "")
-        return f" ({found})" if found else ""
+        """In brackets, the first error since ``said`` was cleared: later ones follow from it."""
+        return f" ({self.said[0]})" if self.said else ""
 
 
 _LOADED: dict[str, Library] = {}
