@@ -91,7 +91,7 @@ def from_file(
         str(header.path),
         cells=cells,
         sequences=sequences,
-        threads=threads or max(1, len(os.sched_getaffinity(0)) // 2),
+        threads=threads or _threads(),
         gpu_layers=gpu_layers,
     )
     architecture = header.text("general.architecture")
@@ -109,6 +109,14 @@ def from_file(
         name=f"llamacpp:{path}",
         threads=threads,
     )
+
+
+def _threads() -> int:
+    """Half of the processors that this process may use: two are mostly one core."""
+    # Elsewhere than on Linux a process cannot be told which it may use.
+    everyone = os.cpu_count() or 1
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else everyone
+    return max(1, mine // 2)
 
 
 def _check_model(header: Header) -> None:
