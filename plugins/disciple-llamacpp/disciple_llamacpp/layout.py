@@ -126,9 +126,21 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "llama_vocab_n_tokens": (c_int32, pointer),
 }
 # Values that are unlikely in any other place.
-_MODEL = {"n_gpu_layers": -1, "split_mode": 1, "load_mode": -1, "lazy_mode": 1, "main_gpu": 0}
+_MODEL: dict[str, Any] = {
+    "n_gpu_layers": -1,
+    "split_mode": 1,
+    "load_mode": -1,
+    "lazy_mode": 1,
+    "main_gpu": 0,
+}
 _MODEL |= {"vocab_only": False, "check_tensors": False, "use_extra_bufts": True}
-_CONTEXT = {"n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_rs_seq": 0}
+_CONTEXT: dict[str, Any] = {
+    "n_ctx": 512,
+    "n_batch": 2048,
+    "n_ubatch": 512,
+    "n_seq_max": 1,
+    "n_rs_seq": 0,
+}
 _CONTEXT |= {"n_outputs_max": 0, "n_outputs_max_per_seq": 1, "ctx_type": 0, "pooling_type": -1}
 _CONTEXT |= {"rope_scaling_type": -1, "attention_type": -1, "flash_attn_type": -1}
 _CONTEXT |= {"yarn_ext_factor": -1.0, "yarn_beta_slow": -1.0, "defrag_thold": -1.0}
