@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from disciple_ext import run_program
+from disciple_ext import DiscipleError, run_program
 from disciple_ext.follower.gguf.load import from_gguf
+from disciple_ext.models.store import find
 from disciple_ext.protocol.prefix import Prefix
 from disciple_ext.protocol.requests import Draw, Drawn, LogProbs, Mass, Score
 
@@ -159,3 +160,24 @@ def test_threads_of_one_follower_do_not_disturb_one_another(load: Load, tiny: Pa
         found = list(pool.map(lambda part: logits(ours, part), parts))
     for part, rows in zip(parts, found, strict=True):
         check(rows, logits(theirs, part))
+
+
+PROSE = (
+    "The harbour was quiet when the ferry came in. A man in a grey coat stood at the rail and counted "
+    "the lamps along the quay, as he had done every evening for eleven years. There were nine of them, "
+    "and tonight one was out. He wrote it down, since nobody else would, and went to look for the mayor."
+)
+
+
+@pytest.mark.slow
+def test_a_quantised_model_is_within_a_hundredth_of_a_nat(load: Load) -> None:
+    try:
+        path = find("smollm2")
+    except DiscipleError as missing:
+        pytest.skip(str(missing))
+    ours, theirs = load(path), from_gguf(str(path))
+    context = Prefix.of(theirs.prompt("Write a short story about a harbour."))
+    pairs = [(context, theirs.vocabulary.encode(PROSE))]
+    p, q = (asyncio.run(f.backend.score(pairs))[0].log_softmax(-1) for f in (theirs, ours))
+    nats = (p.exp() * (p - q)).sum(-1)
+    assert len(nats) > 60 and nats.mean() < 0.01 and nats.max() < 0.3
