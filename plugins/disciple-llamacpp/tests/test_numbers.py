@@ -162,14 +162,12 @@ def test_threads_of_one_follower_do_not_disturb_one_another(load: Load, tiny: Pa
         check(rows, logits(theirs, part))
 
 
-PROSE = (
-    "The harbour was quiet when the ferry came in. A man in a grey coat stood at the rail and counted "
-    "the lamps along the quay, as he had done every evening for eleven years. There were nine of them, "
-    "and tonight one was out. He wrote it down, since nobody else would, and went to look for the mayor."
-)
+PROSE = """The harbour was quiet when the ferry came in. A man in a grey coat stood at the rail and
+counted the lamps along the quay, as he had done every evening for eleven years. There were nine of
+them, and tonight one was out. He wrote it down, since nobody else would, and went to look for the
+mayor."""
 
 
-@pytest.mark.slow
 def test_a_quantised_model_is_within_a_hundredth_of_a_nat(load: Load) -> None:
     try:
         path = find("smollm2")
