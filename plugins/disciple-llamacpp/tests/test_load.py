@@ -143,6 +143,18 @@ def test_a_context_too_long_fails_alone(
     assert fits.shape == (266,)
 
 
+def test_after_a_failure_it_begins_anew(
+    load: Callable[..., Any], write: Write, tmp_path: Path
+) -> None:
+    backend = load(write(tmp_path / "tiny.gguf"), context=256).backend
+    text = Prefix.of(range(200))
+    before = asyncio.run(backend.logits([text]))
+    with pytest.raises(FollowerError, match="300 tokens finds no room.*context=512"):
+        asyncio.run(backend.logits([text.extend([5] * 100)]))
+    assert backend._cells.used == 0
+    assert asyncio.run(backend.logits([text])).equal(before)
+
+
 def test_its_memory_is_freed_with_it(
     load: Callable[..., Any], write: Write, tmp_path: Path
 ) -> None:
