@@ -20,9 +20,10 @@ from gguf import GGMLQuantizationType as Kind
 from transformers import AutoModelForCausalLM
 
 from disciple_ext import FollowerError, cli
+from disciple_ext.follower.chat_template import ChatPrompt
 from disciple_ext.follower.gguf.checks import check
 from disciple_ext.follower.gguf.header import read_header
-from disciple_ext.follower.gguf.load import from_gguf
+from disciple_ext.follower.gguf.load import from_gguf, read_tokenizer
 from disciple_ext.follower.hf import source_of
 from disciple_ext.protocol.prefix import Prefix
 
@@ -101,6 +102,16 @@ def test_the_end_of_a_turn_ends_a_text_too(tmp_path: Path) -> None:
     """A chat model's file may name the end of a document alone, which no answer ends with."""
     path = write(tmp_path / "tiny.gguf", eos=CONTROLS.index("<|endoftext|>"))
     assert from_gguf(str(path)).vocabulary.eos == {0, 2}
+
+
+def test_the_tokenizer_alone_is_the_follower_s(tmp_path: Path) -> None:
+    path = write(tmp_path / "tiny.gguf")
+    tokenizer, follower = read_tokenizer(read_header(path)), from_gguf(str(path))
+    assert tuple(tokenizer.encode("the and", add_special_tokens=False)) == (
+        follower.vocabulary.encode("the and")
+    )
+    assert ChatPrompt(tokenizer)("the", "and") == follower.prompt("the", "and")
+    assert tokenizer.name_or_path == str(path)
 
 
 def test_pieces_of_sentencepiece(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from ..options import default_device, device_named, dtype_named
 from .checks import check, ends_of_text
 from .header import Header, Tensor, Value, read_header
 
-__all__ = ["from_gguf", "load_gguf"]
+__all__ = ["from_gguf", "load_gguf", "read_tokenizer"]
 
 _LOADING = threading.Lock()
 """One at a time: what is replaced meanwhile belongs to the whole process."""
@@ -105,6 +105,21 @@ def _default_dtype(header: Header, config: Any, device: torch.device) -> torch.d
         return dtype_named(tuned(config).dtype)
     plain = all(tensor.kind == 0 for tensor in header.tensors)
     return torch.float32 if plain else torch.bfloat16
+
+
+def read_tokenizer(header: Header) -> Any:
+    """The tokenizer of a file with its chat template, for what computes logits without torch.
+
+    Args:
+        header: of a file that :func:`~.checks.check` has passed.
+
+    Raises:
+        FollowerError: transformers cannot read it.
+    """
+    with _LOADING, _alone(header.path) as (folder, file), _quickly(header), _quietly():
+        tokenizer = _tokenizer(header, folder, file)
+    tokenizer.name_or_path = str(header.path)
+    return tokenizer
 
 
 def _config(header: Header, folder: str, file: str) -> Any:
