@@ -291,14 +291,14 @@ def _attend(
     cache, layer = _cache.get(), module.layer_idx
     assert cache.plan is not None
     parts = cache.plan.on(query.device).parts
-    wide = _wide(query)
-    tokens = query[0].transpose(0, 1).to(wide)
+    sums = _wide(query)
+    tokens = query[0].transpose(0, 1).to(sums)
     tokens = tokens * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     # Zeros for padding, which nobody reads, but which must be numbers.
     out = tokens.new_zeros((*tokens.shape[:2], cache.values[layer].shape[-1]))
     for part in parts:
-        keys = cache.keys[layer][part.read, :, : part.length].to(wide)
-        values = cache.values[layer][part.read, :, : part.length].to(wide)
+        keys = cache.keys[layer][part.read, :, : part.length].to(sums)
+        values = cache.values[layer][part.read, :, : part.length].to(sums)
         some = tokens[part.tokens]
         if part.seats is None:
             out[part.tokens] = _attend_part(part, layer, some[:, :, None], keys, values)[:, :, 0]
@@ -319,25 +319,24 @@ def _attend_part(
     # The query heads that share a key head are more queries to it.
     q = query.reshape(slots, kv_heads, -1, size)
     trunk = max((g.length for g in part.groups), default=0)
-    own = torch.matmul(q, keys.transpose(2, 3))
+    scores = torch.matmul(q, keys.transpose(2, 3))
     if part.mask is not None:
-        own += part.mask.repeat(1, 1, heads // kv_heads, 1)
-    scores = own
+        scores += part.mask.repeat(1, 1, heads // kv_heads, 1)
     if trunk:
-        scores = own.new_empty((*own.shape[:3], trunk + part.length))
-        scores[..., trunk:] = own
         if len(part.groups) > 1 or part.groups[0].seats is not None:
             # Texts under a shorter trunk, or under none, see nothing of the rest.
-            scores[..., :trunk] = torch.finfo(scores.dtype).min / 2
+            low = torch.finfo(scores.dtype).min / 2
+            of_trunks = scores.new_full((*scores.shape[:3], trunk), low)
         for g in part.groups:
             some = q if g.seats is None else q[g.seats]
             flat = some.transpose(0, 1).reshape(kv_heads, -1, size)
             seen = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2).to(q.dtype))
             seen = seen.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
             if g.seats is None:
-                scores[..., : g.length] = seen
+                of_trunks = seen
             else:
-                scores[g.seats, :, :, : g.length] = seen
+                of_trunks[g.seats, :, :, : g.length] = seen
+        scores = torch.cat((of_trunks, scores), -1)
     p = _softmax(scores)
     out = torch.matmul(p[..., trunk:], values)
     for g in part.groups:
@@ -364,11 +363,11 @@ def _attend_stems(
     """Plain attention of beginnings, in the numbers of the others: it makes what they attend to."""
     _need_plain(options)
     assert attention_mask is not None
-    wide = _wide(query)
+    sums = _wide(query)
     rows, heads, new, size = query.shape
     kv_heads, length = key.shape[1:3]
-    key, value = key.to(wide), value.to(wide)
-    q = query.to(wide) * (size**-0.5 if scaling is None else scaling)
+    key, value = key.to(sums), value.to(sums)
+    q = query.to(sums) * (size**-0.5 if scaling is None else scaling)
     q = q.reshape(rows, kv_heads, -1, new, size)
     mask = attention_mask[:, :, None]
     out = q.new_empty((*q.shape[:-1], value.shape[-1]))
