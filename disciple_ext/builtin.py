@@ -93,7 +93,7 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         def load(path: str, dtype: str | None = None, device: str | None = None) -> Any:
             return from_gguf(path, name=f"gguf:{argument}", dtype=dtype, device=device)
 
-        if not argument:
+        if not argument or argument.startswith(","):
             raise UsageError("name the follower's file, as in 'gguf:./model.gguf'")
         return _load("gguf", load, argument)
 
@@ -191,7 +191,7 @@ def _with_options(name: str, factory: Callable[..., Any], argument: str, what: s
 
 
 def _need_argument(name: str, model: str) -> None:
-    if not model:
+    if not model or model.startswith(","):
         raise UsageError(
             f"name the follower's model, as in '{name}:PATH' or '{name}:ORGANISATION/NAME'"
         )
