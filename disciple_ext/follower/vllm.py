@@ -75,7 +75,8 @@ def from_capture(path: str, **engine: Any) -> HostFollower:
         )
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"  # from_logprobs may have taken it away
     with _loading(path):
-        options = {"max_model_len": -1, **_for_cpus(), **engine}  # -1: as long as memory allows
+        chosen = {} if torch.cuda.is_available() else _for_cpus()
+        options = {"max_model_len": -1, **chosen, **engine}  # -1: as long as memory allows
         lm = genlm.AsyncVirtualLM.from_name(source, engine_opts=options)
     return from_async_lm(lm, name=f"vllm:{path}")
 
