@@ -91,8 +91,8 @@ class Registry:
     def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.
 
-        A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands, a
-        sampler's gets it as options (see :mod:`disciple_ext.registry.specs`). The others take
+        A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands (a
+        follower's also what follows ``NAME,``, for options without a path), a sampler's gets it as options (see :mod:`disciple_ext.registry.specs`). The others take
         nothing.
 
         Args:
