@@ -92,8 +92,8 @@ class Registry:
         """Make the object that a spec names.
 
         A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands (a
-        follower's also what follows ``NAME,``, for options without a path), a sampler's gets it as options (see :mod:`disciple_ext.registry.specs`). The others take
-        nothing.
+        follower's also what follows ``NAME,``, for options without a path), a sampler's gets it as
+        options (see :mod:`disciple_ext.registry.specs`). The others take nothing.
 
         Args:
             kind: such as ``"planners"``.
