@@ -6,10 +6,17 @@ loads neither torch nor plugins.
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .version import __version__
+
+# Else the threads of OpenMP, which torch computes with, spin while they wait for each other: beside
+# a busy process a pass took ten times as long. It is read once, when torch is loaded.
+if "torch" not in sys.modules:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if TYPE_CHECKING:
     from .errors import DiscipleError as DiscipleError

@@ -90,8 +90,14 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
     def gguf(argument: str) -> Any:
         from .follower.gguf.load import from_gguf
 
-        def load(path: str, dtype: str | None = None, device: str | None = None) -> Any:
-            return from_gguf(path, name=f"gguf:{argument}", dtype=dtype, device=device)
+        def load(
+            path: str,
+            dtype: str | None = None,
+            device: str | None = None,
+            threads: int | None = None,
+        ) -> Any:
+            placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
+            return from_gguf(path, name=f"gguf:{argument}", **placed)
 
         if not argument or argument.startswith(","):
             raise UsageError("name the follower's file, as in 'gguf:./model.gguf'")
@@ -105,8 +111,10 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
             dtype: str | None = None,
             device: str | None = None,
             device_map: str | None = None,
+            threads: int | None = None,
         ) -> Any:
-            placed = {"dtype": dtype, "device": device, "device_map": device_map}
+            placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
+            placed["device_map"] = device_map
             return hf.from_pretrained(path, name=f"hf:{argument}", **placed)
 
         _need_argument("hf", argument)
@@ -128,9 +136,12 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         from .follower.gguf.load import from_gguf
         from .models.store import find
 
-        def load(dtype: str | None = None, device: str | None = None) -> Any:
+        def load(
+            dtype: str | None = None, device: str | None = None, threads: int | None = None
+        ) -> Any:
+            placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
             spec = f"{name},{argument}" if argument else name
-            return from_gguf(str(find(name)), name=spec, dtype=dtype, device=device)
+            return from_gguf(str(find(name)), name=spec, **placed)
 
         return call("follower", name, load, argument, after=",") if argument else load()
 

@@ -1,4 +1,4 @@
-"""One task of each of COLLIE's nine types, solved by the embedded follower.
+"""One task of each of COLLIE's nine types, solved by a small follower.
 
 The prompts are our own, in COLLIE's language. What judges the texts is the ground truth of
 :mod:`disciple_ext.evaluation.suites.collie`, which knows nothing of the programs that wrote them.
@@ -110,12 +110,12 @@ DEMO = tuple(_tasks())
 
 
 def run_demo(
-    *, follower: str = "embedded", seed: int = 0, start: Callable[[DemoTask], None] | None = None
+    *, follower: str | None = None, seed: int = 0, start: Callable[[DemoTask], None] | None = None
 ) -> Iterator[DemoRow]:
     """Solve the nine tasks, one by one.
 
     Args:
-        follower: spec of the follower.
+        follower: spec of the follower, or None for the default.
         seed: seed of every run.
         start: called with each task before it is solved.
 
@@ -131,7 +131,7 @@ def run_demo(
     for task in DEMO:
         if start is not None:
             start(task)
-        asked = Task(task.prompt, n=task.n, limits=Limits(timeout=120))
+        asked = Task(task.prompt, n=task.n, limits=Limits(timeout=240))
         try:
             result = self_steer(asked, follower=follower, seed=seed)
         except FollowerError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DiscipleError
+from .models.default import default_follower
 from .models.store import holdings
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def diagnose() -> list[Condition]:
         _python(),
         *(_package(name) for name in _PACKAGES),
         _accelerator(),
+        _default(),
+        _engine(),
         _embedded(),
         *_models(),
         *_sandbox(),
@@ -109,6 +112,23 @@ def _accelerator() -> Condition:
     return Condition("device", True, False, f"cpu, {torch.get_num_threads()} threads")
 
 
+def _engine() -> Condition:
+    """How models are computed on this CPU, as far as it was measured; nothing is measured here."""
+    name = "dtype and threads"
+    try:
+        from .follower.engine.tuning import remembered_choices
+    except (ImportError, OSError):  # torch does not load, which is said above
+        return Condition(name, False, False, "unknown")
+    found = remembered_choices()
+    said = [
+        f"{how.dtype}, {how.threads} thread{'s' * (how.threads > 1)} ({key})"
+        for key, how in found.items()
+    ]
+    facts = {key: asdict(how) for key, how in found.items()}
+    nothing = "measured when a model of 50 million parameters or more is loaded on the CPU"
+    return Condition(name, True, False, "; ".join(said) or nothing, facts=facts)
+
+
 def _embedded() -> Condition:
     place = files("disciple_ext").joinpath("follower", "embedded")
     weights = [item for item in place.iterdir() if item.name.endswith(".safetensors")] if (
@@ -119,6 +139,12 @@ def _embedded() -> Condition:
         return Condition("embedded follower", True, False, f"{size / 1e6:.1f} MB of weights")
     fix = "reinstall disciple-ext, or name another with --follower hf:ID_OR_PATH"
     return Condition("embedded follower", False, True, "its weights are missing", fix)
+
+
+def _default() -> Condition:
+    """The follower that writes where none is named; how to get a better one stands below."""
+    chosen = default_follower()
+    return Condition("default follower", True, False, f"{chosen.spec}: {chosen.why}")
 
 
 def _models() -> list[Condition]:

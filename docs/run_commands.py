@@ -20,6 +20,8 @@ BLOCK = re.compile(r'^```(sh|text|\w+ title="[^"]+")\n(.*?)^```$', re.DOTALL | r
 def output(command: str, folder: Path) -> str:
     """What a shell prints, standard error included, without the spaces that end lines."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "90", "NO_COLOR": "1"}
+    # The pages show the model that is part of the package, whatever else is on this machine.
+    environment["DISCIPLE_FOLLOWER"] = "embedded"
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,

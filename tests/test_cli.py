@@ -19,6 +19,8 @@ import pytest
 
 from disciple_ext import Result, cli
 from disciple_ext.cli import EXIT_CODES
+from disciple_ext.demo import DEMO
+from disciple_ext.evaluation.suites.collie import verify
 from disciple_ext.sandbox.host.host import Witness
 
 TASK = "Please generate a sentence with exactly 8 words."
@@ -253,7 +255,9 @@ def test_what_is_not_there_exits_with_4(
 ) -> None:
     gone = disciple("run", TASK, "--follower", f"hf:{tmp_path / 'gone'}")
     assert gone.returncode == 4
-    assert "gone" in gone.stderr
+    # One line: no program failed, and no attempt was charged.
+    assert "gone" in gone.stderr and gone.stderr.startswith("error: ")
+    assert gone.stderr.count("\n") == 1
     keyless = disciple("run", TASK, "--planner", "openai:gpt-4o", "--sandbox", "none")
     assert keyless.returncode == 4
     assert "OPENAI_API_KEY" in keyless.stderr
@@ -447,8 +451,43 @@ def test_an_unexpected_error_is_one_line_and_debug_shows_more(
 
 @pytest.mark.slow
 def test_the_demo_passes_the_ground_truth(disciple: Disciple) -> None:
-    done = disciple("demo", "--json")
+    done = disciple("demo", "--json")  # with the embedded follower, as all tests
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len({row["type"] for row in rows}) == 9
     assert all(row["passed"] for row in rows)
+    assert done.stderr.splitlines()[-1].endswith("seed 0, follower embedded")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_smollm2_is_the_default_where_it_is(smollm2: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    done = process("run", TASK, "-n", "4", "--trace", str(trace))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 8 and "check: passed" in done.stderr
+    assert "models add" not in done.stderr
+    assert json.loads(trace.read_text())["follower"] == "smollm2"
+
+
+def test_the_readme_shows_what_the_demo_prints() -> None:
+    """Its tasks, and lines of the demo's form; the texts are those of one machine and one day."""
+    readme = Path(__file__).parents[1] / "README.md"
+    (shown,) = re.findall(
+        r"<!-- demo.*?```text\n(.*?)```\n<!-- /demo -->", readme.read_text(), re.S
+    )
+    *blocks, dots, last = shown.strip().split("\n\n")
+    assert dots == "..." and len(blocks) >= 2
+    assert re.fullmatch(r"9 of 9 pass the ground truth; \d+ s, seed 0, follower smollm2", last)
+    for block in blocks:
+        match = re.fullmatch(
+            r"(.*)\ntext    (.*)\n"
+            r"weight  [01]\.\d{3} of (\d+) particles, log -?\d+\.\d\d\ntruth   pass",
+            block,
+            re.DOTALL,
+        )
+        assert match, block
+        (task,) = (task for task in DEMO if block.startswith(task.type))
+        assert " ".join(match[1].split()) == f"{task.type} {' '.join(task.prompt.split())}"
+        assert verify(task.type, task.targets, " ".join(match[2].split()))
+        assert int(match[3]) == task.n

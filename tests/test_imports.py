@@ -20,7 +20,7 @@ ROOT = Path(disciple_ext.__file__).parent
 
 # From the lowest up: a room may import itself, and rooms of the rows above its own.
 LAYERS = """
-errors version
+errors folders version
 text protocol records
 model
 follower models planner samplers sandbox trace
@@ -112,7 +112,7 @@ def test_the_architecture_shows_these_rooms() -> None:
 
 def test_the_root_has_no_other_modules() -> None:
     assert {p.stem for p in ROOT.glob("*.py")} == {
-        *("__init__", "__main__", "builtin", "demo", "doctor", "errors", "version")
+        *("__init__", "__main__", "builtin", "demo", "doctor", "errors", "folders", "version")
     }
 
 

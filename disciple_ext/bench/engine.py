@@ -17,7 +17,7 @@ from .cases import CASES, HINT_EVERY, Cell
 from .log import Log, Measurement
 from .measure import IMPLEMENTATIONS, METRICS, Bench
 from .memory import peak_megabytes
-from .synthetic import MODELS, load
+from .synthetic import MODELS, REAL, load
 
 __all__ = ["GPU", "QUICK", "Job", "Selection", "plan", "run"]
 
@@ -38,11 +38,12 @@ class Selection:
 
     Attributes:
         cases: letters of the cases.
-        models: names of the models for all cases but (d), which has the embedded follower.
+        models: names of the models; (d) has those of them that write real texts, or else the
+            embedded one.
         n: numbers of particles for all cases but (d), whose tasks say.
         tokens: tokens for each particle.
         implementations: who writes.
-        repeats: measurements of each kind; stock and tuned have at most 3.
+        repeats: measurements of each kind; stock and tuned have at most 3, with SmolLM2 one.
         metrics: ``"cpu"``, ``"wall"`` and ``"memory"``.
         tasks: types of the tasks in (d).
         sweeps: whether to sweep over N and T, too (case (b), 32k).
@@ -52,7 +53,7 @@ class Selection:
     """
 
     cases: Sequence[str] = tuple(CASES)
-    models: Sequence[str] = ("embedded", "8k", "32k", "128k")
+    models: Sequence[str] = ("embedded", "smollm2", "8k", "32k", "128k")
     n: Sequence[int] = (8, 32, 128)
     tokens: int = 32
     implementations: Sequence[str] = tuple(IMPLEMENTATIONS)
@@ -140,9 +141,10 @@ def plan(selection: Selection) -> list[Job]:
 def _jobs(s: Selection) -> Iterator[Job]:
     memory = "memory" in s.metrics
 
-    def repeats(chosen: Sequence[str]) -> dict[str, int]:
+    def repeats(chosen: Sequence[str], model: str = "") -> dict[str, int]:
+        slow = 1 if model == "smollm2" else _SLOW_REPEATS
         return {
-            name: min(s.repeats, _SLOW_REPEATS) if name in _SLOW else s.repeats
+            name: min(s.repeats, slow) if name in _SLOW else s.repeats
             for name in s.implementations
             if name in chosen
         }
@@ -153,12 +155,13 @@ def _jobs(s: Selection) -> Iterator[Job]:
                 # Stock is so slow that all of its cells would take longer than everything else.
                 stock = s.stock_everywhere or n == 32 or model == "32k"
                 chosen = [i for i in IMPLEMENTATIONS if stock or i not in _SLOW]
-                yield Job(Cell(case, model, n, s.tokens), repeats(chosen), memory)
+                yield Job(Cell(case, model, n, s.tokens), repeats(chosen, model), memory)
     if "d" in s.cases:
         for task in DEMO:
             if task.type in s.tasks:
-                cell = Cell(f"d:{task.type}", "embedded", task.n, 0)
-                yield Job(cell, repeats(_OURS_ALONE), memory)
+                for model in [m for m in s.models if m in REAL] or REAL[:1]:
+                    cell = Cell(f"d:{task.type}", model, task.n, 0)
+                    yield Job(cell, repeats(_OURS_ALONE), memory)
     if s.sweeps:
         for n in _SWEEP_N:
             names = [*_SWEPT, *(_SLOW if n == 1 else ())]
@@ -193,7 +196,7 @@ def run(
     bench: Bench | None = None
     warm: set[tuple[str, Cell]] = set()
     for done, (cell, implementation, metric, repeat) in enumerate(missing, 1):
-        rows = None
+        facts: dict[str, int] = {}
         if metric == "memory":
             value = peak_megabytes(implementation, cell, selection.level)
         else:
@@ -212,7 +215,13 @@ def run(
                 bench.warm_up(implementation, cell)
                 warm.add((implementation, cell))
             value = bench.measure(implementation, cell, metric, repeat)
-            rows = bench.rows if implementation == "ours" else None
+            if implementation == "ours":
+                used = bench.ours.usage
+                facts = {
+                    "rows": bench.rows,
+                    "passes": used.forwards,
+                    "written": used.follower_tokens,
+                }
         row = Measurement(
             cell.case,
             cell.model,
@@ -222,7 +231,7 @@ def run(
             metric,
             repeat,
             None if value is None else round(value, 5),
-            rows,
+            **facts,
         )
         log.add(row)
         on_row(row, done, len(missing))

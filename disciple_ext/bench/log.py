@@ -34,6 +34,8 @@ class Measurement:
         repeat: number of the repeat, from 0.
         value: what was measured, or None where the system does not tell.
         rows: contexts that ours evaluated, or None for the others.
+        passes: forward passes that ours made for them, or None.
+        written: tokens that ours drew for all particles, or None.
     """
 
     case: str
@@ -45,6 +47,8 @@ class Measurement:
     repeat: int
     value: float | None
     rows: int | None = None
+    passes: int | None = None
+    written: int | None = None
 
     @property
     def cell(self) -> Cell:

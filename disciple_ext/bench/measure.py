@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import torch
+
 from ..errors import UsageError
 from .agreement import check_agreement
 from .cases import Cell
@@ -74,8 +76,18 @@ class Bench:
         return Loop(self.loaded, self.ours.follower.vocabulary)
 
     def check(self) -> float:
-        """Whether ours and stock agree; see :func:`check_agreement`."""
-        return check_agreement(self.ours.follower, self.stock)
+        """Whether ours and stock agree in float32; see :func:`check_agreement`."""
+        model = self.loaded.model
+        dtype = model.dtype
+        if dtype == torch.float32:
+            return check_agreement(self.ours.follower, self.stock)
+        try:
+            # There and back without loss: every bfloat16 is a float32.
+            model.float()
+            ours = Ours(self.loaded)
+            return check_agreement(ours.follower, Stock(self.loaded, ours.follower.vocabulary))
+        finally:
+            model.to(dtype)
 
     def warm_up(self, implementation: str, cell: Cell) -> None:
         """Run once without a clock: the whole cell with what is ours, a few tokens else."""

@@ -15,6 +15,7 @@ from ..follower.host import HostFollower
 from ..loop.steer import run_program
 from ..planner.expert.planner import write_program
 from ..records.program import Program
+from ..records.result import Usage
 from ..records.task import Limits, Task
 from ..run import inprocess
 from . import cases
@@ -40,12 +41,14 @@ class Ours:
 
     Attributes:
         follower: the follower.
+        usage: what the last run took.
     """
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
         self.follower = self._make()
         self._floor: HostFollower | None = None
+        self.usage = Usage()
 
     def _make(self) -> HostFollower:
         return from_model(self._loaded.model, self._loaded.tokenizer, name=self._loaded.name)
@@ -72,7 +75,7 @@ class Ours:
             # On the object: the class stays as it is for every other follower.
             setattr(backend, name, _recorded(getattr(backend, name), name, recording))
         try:
-            run_program(
+            result = run_program(
                 Program(source, trusted=True),
                 Task(instruction, n=cell.n, limits=Limits(timeout=_SECONDS, memory=_MEMORY)),
                 follower=self.follower,
@@ -82,6 +85,7 @@ class Ours:
         finally:
             for name in _METHODS:
                 delattr(backend, name)  # the class's own method shows again
+        self.usage = result.usage
         return recording
 
     def replay(self, recording: Recording) -> None:

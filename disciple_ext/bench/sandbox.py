@@ -25,6 +25,8 @@ from ..records.task import Task
 __all__ = ["Costs", "children", "measure"]
 
 _TASK = "Please generate a sentence with exactly 82 characters."
+_FOLLOWER = "embedded"
+"""Named, so that the figures are the same model's on every machine."""
 _BATCHES = 300
 _TOKENS = 96
 
@@ -69,7 +71,8 @@ def measure(pairs: int = 9, level: str | None = None) -> Costs:
         pairs: pairs of runs, in and out of the sandbox.
         level: the sandbox level, or None for the default.
     """
-    self_steer(_TASK, sandbox="none")  # the follower is loaded, its code is warm
+    # The follower is loaded, its code is warm.
+    self_steer(_TASK, follower=_FOLLOWER, sandbox="none")
     gc.collect()
     gc.freeze()  # a full collection takes longer than what is measured, and strikes at random
     begun = time.monotonic()
@@ -80,14 +83,15 @@ def measure(pairs: int = 9, level: str | None = None) -> Costs:
     with _PrivateMemory() as memory:
         for seed in range(pairs):
             # In turns and with the same seed: a machine that grows slower does so for both.
-            inside = self_steer(_TASK, n=32, seed=seed, sandbox=level).timings
-            outside = self_steer(_TASK, n=32, seed=seed, sandbox="none").timings
+            options: dict[str, Any] = {"follower": _FOLLOWER, "n": 32, "seed": seed}
+            inside = self_steer(_TASK, sandbox=level, **options).timings
+            outside = self_steer(_TASK, sandbox="none", **options).timings
             rows.append((inside["inference"], outside["inference"]))
             ready.append(inside["ready"])
     # Short runs, for enough starts to speak of a 95th percentile.
     for seed in range(40):
         program = "class InferenceModel(BaseModel):\n    async def step(self): self.finish()"
-        done = run_program(program, n=1, seed=seed, sandbox=level)
+        done = run_program(program, follower=_FOLLOWER, n=1, seed=seed, sandbox=level)
         ready.append(done.timings["ready"])
     return Costs(
         ready_ms=(1e3 * statistics.median(ready), 1e3 * _quantile(ready, 0.95)),
@@ -115,7 +119,7 @@ def _batch_us(level: str | None, pairs: int) -> float:
 
 
 def _seconds(task: str, level: str | None) -> float:
-    return self_steer(task, n=32, sandbox=level).timings["inference"]
+    return self_steer(task, follower=_FOLLOWER, n=32, sandbox=level).timings["inference"]
 
 
 def _quantile(values: Sequence[float], q: float) -> float:

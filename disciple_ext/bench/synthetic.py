@@ -1,4 +1,4 @@
-"""Models to measure on: random Llama configurations with made-up tokenizers, all of it offline.
+"""Models to measure on: two followers' own, and random Llamas with made-up tokenizers.
 
 What a model costs depends on its shape alone, so the weights are random, from a fixed seed.
 """
@@ -15,7 +15,7 @@ import torch
 
 from ..errors import UsageError
 
-__all__ = ["MODELS", "Loaded", "load"]
+__all__ = ["MODELS", "REAL", "Loaded", "load"]
 
 _LONGEST = 2048
 """Positions of the synthetic models, in tokens."""
@@ -50,8 +50,10 @@ _SHAPES: dict[str, tuple[int, dict[str, Any]]] = {
     "128k": (128_000, _SMALL),
     "llama-1b": (128_256, _LLAMA_1B),
 }
-MODELS = ("embedded", *_SHAPES)
-"""Names of the models: the embedded follower's, and the synthetic ones by their vocabulary."""
+REAL = ("embedded", "smollm2")
+"""Names of the models that write texts, as followers are called."""
+MODELS = (*REAL, *_SHAPES)
+"""Names of all models; the synthetic ones are called by their vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,16 @@ class Loaded:
 def load(name: str, device: str = "cpu") -> Loaded:
     """The model of a name: float32 on the CPU, bfloat16 on another device.
 
+    SmolLM2 is in the dtype that a follower of it has on this machine.
+
     Raises:
         UsageError: there is no such model.
+        FollowerError: SmolLM2 has not been added.
     """
     if name == "embedded":
         return _embedded(device)
+    if name == "smollm2":
+        return _smollm2(device)
     if name not in _SHAPES:
         raise UsageError(f"there is no model {name!r} to measure on; one of {', '.join(MODELS)}")
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -106,6 +113,13 @@ def _embedded(device: str) -> Loaded:
 
     model = AutoModelForCausalLM.from_pretrained(str(EMBEDDED), dtype=torch.float32)
     return Loaded("embedded", model.eval().to(device), AutoTokenizer.from_pretrained(str(EMBEDDED)))
+
+
+def _smollm2(device: str) -> Loaded:
+    from ..follower.gguf.load import load_gguf
+    from ..models.store import find
+
+    return Loaded("smollm2", *load_gguf(str(find("smollm2")), device=device))
 
 
 def tokenizer(size: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from .cases import CASES, Cell
 from .log import Measurement
 from .synthetic import MODELS
 
-__all__ = ["BEGIN", "END", "Medians", "into_page", "ratios", "tables"]
+__all__ = ["BEGIN", "END", "Medians", "into_page", "marks", "ratios", "tables"]
 
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 """What the tables go between on a page."""
@@ -43,18 +43,30 @@ class Medians:
         cells: every cell, in the order of the tables.
     """
 
-    def __init__(self, rows: Iterable[Measurement]) -> None:
+    def __init__(self, rows: Sequence[Measurement]) -> None:
         values: dict[tuple[Cell, str, str], list[float]] = {}
         for row in rows:
             if row.value is not None:
                 values.setdefault((row.cell, row.implementation, row.metric), []).append(row.value)
         self._median = {key: statistics.median(found) for key, found in values.items()}
         self._count = {key: len(found) for key, found in values.items()}
+        self._of_ours: dict[Cell, list[Measurement]] = {}
+        for row in rows:
+            if row.passes is not None:
+                self._of_ours.setdefault(row.cell, []).append(row)
         self.cells = sorted({cell for cell, _, _ in values}, key=_order)
 
     def get(self, cell: Cell, implementation: str, metric: str) -> float | None:
         """Seconds (or megabytes) of one run, or None where it was not measured."""
         return self._median.get((cell, implementation, metric))
+
+    def counted(self, cell: Cell) -> dict[str, float]:
+        """Forward passes of a run of ours, and tokens that each particle drew: medians."""
+        found = self._of_ours.get(cell, [])
+        if not found:
+            return {}
+        written = statistics.median((row.written or 0) / cell.n for row in found)
+        return {"passes": statistics.median(row.passes or 0 for row in found), "written": written}
 
     def per_token(self, cell: Cell, implementation: str, metric: str) -> float | None:
         """Seconds for each token of each particle; in (d), seconds of a run.
@@ -76,7 +88,7 @@ class Medians:
         return min(counts, default=0), max(counts, default=0)
 
 
-def ratios(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
+def ratios(rows: Sequence[Measurement]) -> list[dict[str, Any]]:
     """For each cell and metric: seconds a token by implementation, and the ratios."""
     medians = Medians(rows)
     out = []
@@ -93,14 +105,15 @@ def ratios(rows: Iterable[Measurement]) -> list[dict[str, Any]]:
                     "tokens": cell.tokens,
                     "metric": metric,
                     "seconds_per_token": times,
+                    **medians.counted(cell),
                     "ratios": {k: _ratio(times[a], times[b]) for k, (a, b) in _RATIOS.items()},
                 }
             )
     return out
 
 
-def tables(rows: Sequence[Measurement], machine: dict[str, Any]) -> str:
-    """All tables, as Markdown."""
+def tables(rows: Sequence[Measurement], machine: dict[str, Any], level: int = 2) -> str:
+    """All tables, as Markdown under headings of a level."""
     found = ratios(rows)
     medians = Medians(rows)
     least, most = medians.repeats()
@@ -122,7 +135,15 @@ def tables(rows: Sequence[Measurement], machine: dict[str, Any]) -> str:
             collie,
             ("ours", "sandbox", "floor"),
         )
-    return "\n\n".join([*parts, *_memory(medians), *sweeps])
+    parts += [*_memory(medians), *sweeps]
+    return "\n\n".join("#" * (level - 2) * part.startswith("## ") + part for part in parts)
+
+
+def marks(part: str | None) -> tuple[str, str]:
+    """What the tables of a part of the page go between."""
+    if part is None:
+        return BEGIN, END
+    return f"<!-- benchmarks {part}: begin -->", f"<!-- benchmarks {part}: end -->"
 
 
 def into_page(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
@@ -156,6 +177,9 @@ def _section(
     known = [t for t in times if any(f["seconds_per_token"][t] is not None for f in found)]
     compared = [r for r in _RATIOS if any(f["ratios"][r] is not None for f in found)]
     head = ["case", "model", "N", "T", *(f"{t}, {unit}" for t in known), *compared]
+    counted = unit == "s" and any("passes" in f for f in found)
+    if counted:
+        head += ["passes", "tokens", "passes a token"]
     fast = unit == "ms/token" and found[0]["metric"] == "wall"
     if fast:
         head.append("ours, tokens/s")
@@ -165,6 +189,9 @@ def _section(
         line = [f["case"], f["model"], str(f["n"]), str(f["tokens"] or "")]
         line += [_shown(seconds[t], scale) for t in known]
         line += [_shown(f["ratios"][r]) for r in compared]
+        if counted:
+            passes, written = f.get("passes"), f.get("written")
+            line += [_shown(passes), _shown(written), _shown(_ratio(passes, written))]
         if fast:
             line.append(f"{1 / seconds['ours']:,.0f}" if seconds["ours"] else "")
         lines.append(line)

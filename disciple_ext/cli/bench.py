@@ -83,7 +83,10 @@ def engine(
         str | None, typer.Option("--case", help="Cases, of a,b,c,d,e; default: all.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Models, of embedded,8k,32k,128k; default: all.")
+        str | None,
+        typer.Option(
+            "--model", help="Of embedded,smollm2,8k,32k,128k; default: all that are here."
+        ),
     ] = None,
     n: Annotated[
         str | None, typer.Option("-n", "--particles", help="Particles; default: 8,32,128.")
@@ -125,23 +128,33 @@ def engine(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="With --report: a file for the SVG figure.")
     ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option("--part", metavar="NAME", help="With --page: the part of it; default: main."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ratios as JSON.")] = False,
 ) -> None:
     """Ours against LLaMPPL, a bare Hugging Face loop and the forward passes alone, in turns."""
     hush()
     if (page or figure) and not report:
         raise UsageError("--page and --figure go with --report DIR")
+    if part and not page:
+        raise UsageError("--part goes with --page FILE")
     if report:
-        _report(report, page, figure, as_json)
+        _report(report, page, figure, part, as_json)
         return
     from ..bench import engine as bench
     from ..bench.log import machine
+    from ..models.store import holdings
 
     # No error: scripts that measure on every machine go on without this one.
     if device != "cpu" and not _has_cuda():
         note("there is no CUDA device here: nothing was measured")
         return
     chosen = bench.QUICK if quick else bench.GPU if device != "cpu" else bench.Selection()
+    here = {held.model.name for held in holdings() if held.usable}
+    if model is None and "smollm2" not in here:
+        chosen = replace(chosen, models=tuple(m for m in chosen.models if m != "smollm2"))
     wanted: dict[str, Any] = {
         "cases": _list(case, "--case"),
         "models": _list(model, "--model"),
@@ -221,9 +234,11 @@ def _told(row: Measurement, done: int, total: int) -> None:
     note(f"{done}/{total} {row.model} {row.case} {row.implementation} {row.metric}: {value:.0f} us")
 
 
-def _report(directory: Path, page: Path | None, figure: Path | None, as_json: bool) -> None:
+def _report(
+    directory: Path, page: Path | None, figure: Path | None, part: str | None, as_json: bool
+) -> None:
     from ..bench.log import read_log, read_machine
-    from ..bench.table import into_page, tables
+    from ..bench.table import into_page, marks, tables
 
     rows = read_log(directory)
     if figure is not None:
@@ -233,12 +248,12 @@ def _report(directory: Path, page: Path | None, figure: Path | None, as_json: bo
     if page is None:
         _show(rows, read_machine(directory), as_json)
         return
-    text = tables(rows, read_machine(directory))
+    text = tables(rows, read_machine(directory), level=3 if part else 2)
     if figure is not None:
         # Relative to the page, so that it holds wherever the documentation is put.
         link = Path(os.path.relpath(figure, page.parent)).as_posix()
         text = f"![Ratios by case, shares of the floor, and cost by N]({link})\n\n{text}"
-    into_page(page, text)
+    into_page(page, text, *marks(part))
     note(f"wrote {page}")
 
 

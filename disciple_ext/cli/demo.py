@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ..demo import DEMO, DemoRow, DemoTask, run_demo
+from ..models.default import named_follower
 from .console import answer, answer_json, escape, note
+from .follower import FollowerName
 from .progress import hush
 
 __all__ = ["EXAMPLES", "demo"]
@@ -19,18 +21,16 @@ _WIDTH = 88
 
 
 def demo(
-    follower: Annotated[
-        str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
-    ] = "embedded",
+    follower: FollowerName = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as JSON.")] = False,
 ) -> None:
     """Solve nine tasks, one of each of COLLIE's types.
 
-    The embedded follower writes, and the ground truth judges the texts.
+    A small follower writes, and the ground truth judges the texts. `make demo` gets SmolLM2 first.
     """
-    if follower == "embedded":
-        hush()
+    hush(follower)
+    follower = named_follower(follower)
     started = time.monotonic()
     rows = []
     for row in run_demo(follower=follower, seed=seed, start=_announce):
@@ -41,7 +41,8 @@ def demo(
             answer(_shown(row))
     passed = sum(row.passed for row in rows)
     seconds = time.monotonic() - started
-    line = f"{passed} of {len(rows)} pass the ground truth; {seconds:.0f} s, seed {seed}"
+    said = f"{passed} of {len(rows)} pass the ground truth"
+    line = f"{said}; {seconds:.0f} s, seed {seed}, follower {follower}"
     if as_json:
         note(line)
     else:

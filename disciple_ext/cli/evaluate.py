@@ -10,6 +10,7 @@ import typer
 from ..errors import UsageError
 from ..registry.specs import split_specs
 from .console import answer, answer_json, examples, note
+from .follower import FollowerName
 from .planner import Examples, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import hush
 
@@ -86,9 +87,7 @@ def suite(
             help="Samples; default 32, for paragraphs and words 8, for puzzles 16.",
         ),
     ] = None,
-    follower: Annotated[
-        str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
-    ] = "embedded",
+    follower: FollowerName = None,
     planner: PlannerName = "expert",
     max_cost: MaxCost = None,
     no_cache: NoCache = False,
@@ -121,8 +120,7 @@ def suite(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Weighted Pass@1 on a suite: one line for each task type and method."""
-    if follower == "embedded":
-        hush()
+    hush(follower)
     from ..evaluation.run import evaluate  # loads torch
     from ..evaluation.scores.metrics import summarise
 

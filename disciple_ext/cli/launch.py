@@ -104,9 +104,14 @@ def many(
     if settings["max_cost"] is not None:
         # Workers share no purse: each gets its part, so that all of them keep to the limit.
         arguments += ["--max-cost", repr(settings["max_cost"] / max(workers, 1))]
+    from ..evaluation.logs.follower import follower_spec
     from ..evaluation.many.cluster import Workers, evaluate_many
     from ..evaluation.scores.metrics import summarise
 
+    if settings["follower"] is None:
+        # Chosen once, here: machines may differ in what they would take.
+        spec = follower_spec(None, settings["out"], resume=settings["resume"])
+        arguments += ["--follower", spec]
     rows = evaluate_many(
         arguments,
         Workers(workers, ray, cpus, gpus),

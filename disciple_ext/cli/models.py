@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..models.default import default_follower
 from ..models.store import Holding, holdings, models_directory
 from .console import answer, answer_json, examples, note, table
 
@@ -44,7 +45,9 @@ def add(name: Name, as_json: AsJson = False) -> None:
     if added.fetched:
         note(f"licence: {model.licence}; model card: {model.card}")
         note(f"use it: disciple run TASK --follower {name}")
-    else:
+        if default_follower().spec == name:
+            note("it writes wherever no follower is named, too")
+    elif sys.stdout.isatty():  # a script that makes sure of a model wants to hear nothing
         note(f"{name} is there already")
     answer(str(added.holding.path))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from ..models.default import EMBEDDED, FOLLOWER
 from ..records.events import (
     AttemptFailed,
     AttemptStarted,
@@ -33,17 +35,28 @@ from .failure import cost
 __all__ = ["Progress", "hush"]
 
 
-def hush() -> None:
-    """No progress bars while weights load: the embedded follower takes no time.
+def hush(follower: str | None = EMBEDDED) -> None:
+    """No progress bars while weights load, where that takes no time.
 
-    Other followers may be downloaded, and then their bars are of use.
+    Followers of Hugging Face may be downloaded, and then their bars are of use.
     """
+    # Without a name and a setting it is one that lies on this machine.
+    if (follower or os.environ.get(FOLLOWER) or EMBEDDED) != EMBEDDED:
+        return
     # setdefault: a user who has set it wants it so.
     os.environ.setdefault("TQDM_DISABLE", "1")
     # A plugin may have loaded transformers already, which reads that only once.
     logging = sys.modules.get("transformers.utils.logging")
     if logging is not None:
         logging.disable_progress_bar()
+
+
+_LOG = logging.getLogger("disciple_ext")
+"""What the library has to say to a person; nothing of it is needed to understand an answer."""
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 _MOST_PRINTED = 20_000
@@ -57,13 +70,12 @@ class Progress:
     (at the level ``none``) cannot get between the answer and its reader by accident.
 
     Args:
-        follower: spec of the follower.
+        follower: spec of the follower, or None for the default.
         quiet: say nothing at all, failed attempts included.
     """
 
-    def __init__(self, follower: str, *, quiet: bool = False) -> None:
-        if quiet or follower == "embedded":
-            hush()
+    def __init__(self, follower: str | None, *, quiet: bool = False) -> None:
+        hush(EMBEDDED if quiet else follower)
         self._quiet = quiet
         self._started = time.monotonic()
         self._head = "starting"
@@ -89,6 +101,8 @@ class Progress:
         )
 
     def __enter__(self) -> Self:
+        if self._quiet:
+            _LOG.addFilter(_nothing)
         if self._live is not None:
             self._live.start()
         # After the live view has started, and taken back before it stops: they nest.
@@ -104,6 +118,7 @@ class Progress:
         self._redirected.__exit__(kind, error, trace)
         if self._live is not None:
             self._live.stop()
+        _LOG.removeFilter(_nothing)
         # Other errors carry their cost, and `failing` shows it.
         if kind is KeyboardInterrupt and any(paid != 0.0 for paid in self._costs):
             spent = None if None in self._costs else sum(paid or 0.0 for paid in self._costs)

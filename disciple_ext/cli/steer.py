@@ -16,6 +16,7 @@ from ..records.task import Limits, Task
 from .console import answer, answer_json, note
 from .failure import cost, failing
 from .files import read_program, read_task
+from .follower import FollowerName
 from .planner import LibraryMode, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import Progress
 from .view import Trace, tracing
@@ -45,13 +46,6 @@ EXEC_EXAMPLES = (
 
 TaskText = Annotated[
     str, typer.Argument(help="What to write, in plain language; - reads standard input.")
-]
-FollowerName = Annotated[
-    str,
-    typer.Option(
-        "--follower",
-        help="Who writes the text: embedded, smollm2, gguf:PATH, hf:ID_OR_PATH, vllm:ID_OR_PATH.",
-    ),
 ]
 SamplerName = Annotated[
     str,
@@ -99,7 +93,7 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress and
 def run(
     task: TaskText,
     planner: PlannerName = "expert",
-    follower: FollowerName = "embedded",
+    follower: FollowerName = None,
     sampler: SamplerName = "smc",
     n: Particles = 32,
     seed: Seed = 0,
@@ -161,8 +155,11 @@ def plan(
     task: TaskText,
     planner: PlannerName = "expert",
     follower: Annotated[
-        str, typer.Option("--follower", help="The model of --planner follower, such as hf:PATH.")
-    ] = "embedded",
+        str | None,
+        typer.Option(
+            "--follower", help="The model of --planner follower; default: as for `disciple run`."
+        ),
+    ] = None,
     max_cost: MaxCost = None,
     no_cache: NoCache = False,
     record: Record = None,
@@ -196,7 +193,7 @@ def exec_(
     task: Annotated[
         str, typer.Option("--task", help="The task, for programs without prompts of their own.")
     ] = "(none)",
-    follower: FollowerName = "embedded",
+    follower: FollowerName = None,
     sampler: SamplerName = "smc",
     n: Particles = 32,
     seed: Seed = 0,

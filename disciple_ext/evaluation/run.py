@@ -13,6 +13,7 @@ from ..planner.base import PlannerLike, as_planner
 from ..planner.purse import Purse
 from ..registry.plugins import load_plugins
 from .concurrency import each
+from .logs.follower import follower_spec
 from .logs.log import RESULTS, LogWriter, Row, read_log, read_run, write_run
 from .logs.provenance import mismatch
 from .methods.base import Setup
@@ -41,7 +42,7 @@ def evaluate(
     seed: int = 0,
     timeout: float | None = None,
     resume: bool = False,
-    follower: Any = "embedded",
+    follower: Any = None,
     planner: str | PlannerLike = "expert",
     max_cost: float | None = None,
     concurrency: int = 1,
@@ -70,7 +71,8 @@ def evaluate(
         seed: seed of the evaluation.
         timeout: seconds for a run of a program; the suite's (120, 240 and 360) where it is None.
         resume: go on with a log: what it holds is not run again.
-        follower: a spec, or a loaded follower.
+        follower: a spec, or a loaded follower. None is that of the log that goes on, else the
+            default of :func:`~disciple_ext.self_steer`.
         planner: a planner's spec, or a planner.
         max_cost: US dollars that the planner's calls may cost in all runs of this call together;
             before the call that may exceed it the evaluation ends, and can be resumed.
@@ -116,8 +118,9 @@ def evaluate(
     earlier = _earlier(out, resume)
     writer = as_planner(registry.make("planners", planner) if isinstance(planner, str) else planner)
     settings.check_methods(ways.items(), writer)
-    given = registry.make("followers", follower) if isinstance(follower, str) else follower
-    loaded = from_loaded(given)
+    if follower is None or isinstance(follower, str):
+        follower = registry.make("followers", follower_spec(follower, out, resume=resume))
+    loaded = from_loaded(follower)
     purse = Purse(max_cost) if max_cost is not None else None
     setup = Setup(suite, registry, writer, loaded, timeout, purse)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None

@@ -12,6 +12,7 @@ import torch
 from ..errors import DiscipleError, FollowerError, UsageError
 from ..protocol.vocabulary import Vocabulary
 from .chat_template import ChatPrompt
+from .engine.placed import computes_in
 from .host import HostFollower
 from .loaded import need_all_weights
 from .options import default_device, device_named, dtype_named
@@ -22,10 +23,6 @@ __all__ = ["EMBEDDED", "from_model", "from_pretrained", "vocabulary_of"]
 EMBEDDED = Path(__file__).parent / "embedded"
 
 
-_SMALL = 50_000_000
-"""Parameters below which one CPU thread is enough."""
-
-
 def from_pretrained(
     path: str,
     *,
@@ -33,6 +30,7 @@ def from_pretrained(
     dtype: str | None = None,
     device: str | int | None = None,
     device_map: str | int | Mapping[str, Any] | None = None,
+    threads: int | None = None,
 ) -> HostFollower:
     """Load a causal LM and its tokenizer.
 
@@ -43,11 +41,12 @@ def from_pretrained(
             the local cache; it is downloaded only where ``HF_HUB_OFFLINE`` does not forbid it.
         name: name for results; ``hf:PATH`` where it is None.
         dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for the files' own. Where it
-            is None, float32 on a CPU, and the files' own elsewhere. Quantised weights take no
-            other than their own.
+            is None, what is quickest on a CPU (float32 or bfloat16; it is measured once a
+            machine), and the files' own elsewhere. Quantised weights take no other than their own.
         device: torch device; CUDA where there is one, else the CPU.
         device_map: in place of a device, how accelerate spreads the model over several: ``auto``,
             ``balanced``, ``sequential``, or a dict from modules to devices.
+        threads: CPU threads, where one is not enough or too much (see :func:`from_model`).
 
     Raises:
         UsageError: there is no such dtype or device, both device and device_map are given, or a
@@ -74,7 +73,7 @@ def from_pretrained(
         model, notes = AutoModelForCausalLM.from_pretrained(
             source,
             output_loading_info=True,
-            dtype=_default_dtype(place, packed) if dtype is None else numbers or "auto",
+            dtype=_default_dtype(config, place, packed) if dtype is None else numbers or "auto",
             device_map=_whole(place) if device_map is None and packed is not None else device_map,
         )
     except DiscipleError:
@@ -90,12 +89,14 @@ def from_pretrained(
     # What accelerate or a quantiser has placed must stay there.
     if device_map is None and packed is None:
         model.to(place)
-    return from_model(model.eval(), tokenizer, name=name or f"hf:{path}")
+    return from_model(model.eval(), tokenizer, name=name or f"hf:{path}", threads=threads)
 
 
-def _default_dtype(device: torch.device, packed: str | None) -> Any:
+def _default_dtype(config: Any, device: torch.device, packed: str | None) -> Any:
     """The dtype where the user names none."""
-    return torch.float32 if device.type == "cpu" and packed is None else "auto"
+    from .engine.tuning import tuned
+
+    return tuned(config).dtype if device.type == "cpu" and packed is None else "auto"
 
 
 def _whole(device: torch.device) -> dict[str, torch.device] | None:
@@ -131,16 +132,30 @@ def source_of(path: str) -> str:
     return str(folder)
 
 
-def from_model(model: Any, tokenizer: Any, *, name: str) -> HostFollower:
-    """Wrap a loaded model and tokenizer (a ``PreTrainedModel`` for causal LM, in eval mode)."""
+def from_model(
+    model: Any, tokenizer: Any, *, name: str, threads: int | None = None
+) -> HostFollower:
+    """Wrap a loaded model and tokenizer.
+
+    Args:
+        model: a ``PreTrainedModel`` for causal LM, in eval mode.
+        tokenizer: its tokenizer.
+        name: name for results.
+        threads: CPU threads to compute with. Where it is None, one, or all of torch's where
+            they were measured to be quicker by far.
+
+    Raises:
+        UsageError: there cannot be so many threads.
+    """
     from .engine.kv import KVBackend, PlainBackend
+    from .engine.tuning import tuned
 
     vocabulary = vocabulary_of(tokenizer, model)
     backend = KVBackend(model) if _full_attention(model) else PlainBackend(model)
-    small = backend.device.type == "cpu" and model.num_parameters() < _SMALL
-    return HostFollower(
-        backend, vocabulary, ChatPrompt(tokenizer), name=name, threads=1 if small else None
-    )
+    if backend.device.type == "cpu":
+        dtype = str(computes_in(model)).removeprefix("torch.")
+        threads = tuned(model.config, dtype=dtype, threads=threads).threads
+    return HostFollower(backend, vocabulary, ChatPrompt(tokenizer), name=name, threads=threads)
 
 
 def vocabulary_of(tokenizer: Any, model: Any = None) -> Vocabulary:

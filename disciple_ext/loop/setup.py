@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
+from ..models.default import named_follower
 from ..planner.base import Planner, PlannerLike, as_planner
 from ..planner.library.planner import with_library
 from ..protocol.follower import BaseFollower
@@ -22,6 +23,7 @@ from ..trace.record import Recorder
 
 __all__ = [
     "Loading",
+    "check_follower",
     "chosen_planner",
     "equipped",
     "limited",
@@ -108,12 +110,37 @@ def _service(registry: Registry, given: Any) -> Any:
 _followers: dict[str, BaseFollower] = {}
 
 
-async def load_follower(registry: Registry, spec: Any) -> BaseFollower:
-    """The follower of a spec; one that was loaded by name stays loaded for the next call."""
+def check_follower(registry: Registry, follower: Any) -> None:
+    """Refuse what is no follower, before a planner is paid; nothing is loaded.
+
+    Raises:
+        UsageError: there is no such follower.
+    """
     from ..follower import from_loaded
 
-    if not isinstance(spec, str):
+    if isinstance(follower, str):
+        registry.check("followers", follower)
+    elif follower is not None:
+        from_loaded(follower)
+
+
+async def load_follower(registry: Registry, spec: Any) -> BaseFollower:
+    """The follower of a spec; one that was loaded by name stays loaded for the next call.
+
+    Args:
+        registry: what knows its name.
+        spec: the spec, a loaded follower, or None for the default.
+
+    Raises:
+        UsageError: there is no such follower.
+        FollowerError: it cannot be loaded.
+    """
+    from ..follower import from_loaded
+
+    if spec is not None and not isinstance(spec, str):
         return from_loaded(spec)
+    # In a thread: weights are read, if only for their SHA-256.
+    spec = await asyncio.to_thread(named_follower, spec)
     if spec not in _followers:
         _followers.clear()  # one model at a time: they are large
         _followers[spec] = from_loaded(await asyncio.to_thread(registry.make, "followers", spec))

@@ -30,6 +30,7 @@ from ..trace.record import Recorder
 from .history import History
 from .setup import (
     Loading,
+    check_follower,
     chosen_planner,
     equipped,
     limited,
@@ -57,7 +58,7 @@ async def aself_steer(
     task: str | Task,
     *,
     planner: str | PlannerLike = "expert",
-    follower: Any = "embedded",
+    follower: Any = None,
     sampler: str | Sampler = "smc",
     n: int | None = None,
     seed: int = 0,
@@ -80,8 +81,10 @@ async def aself_steer(
         task: what to write, in plain language, or a :class:`Task` with limits of its own.
         planner: ``"expert"`` (offline), ``"openai:MODEL"``, ``"replay:DIR"``, ``"follower"``
             (the follower writes the program, too), or a :class:`Planner`.
-        follower: ``"embedded"``, ``"hf:ID_OR_PATH"``, ``"vllm:ID_OR_PATH"``, a Follower, or a
-            loaded ``CachedCausalLM`` or ``AsyncLM``.
+        follower: ``"smollm2"``, ``"embedded"``, ``"gguf:PATH"``, ``"hf:ID_OR_PATH"``,
+            ``"vllm:ID_OR_PATH"``, a Follower, or a loaded ``CachedCausalLM`` or ``AsyncLM``. None
+            is what ``DISCIPLE_FOLLOWER`` names, else SmolLM2 where it was added
+            (``disciple models add smollm2``), else the embedded follower.
         sampler: ``"smc"``, ``"is"``, ``"rs"`` or a plugin's name, with options if need be, as in
             ``"smc:ess_threshold=0.7,scheme=systematic"``, or a :class:`Sampler`.
         n: particles; 32 unless the task says otherwise.
@@ -133,6 +136,7 @@ async def aself_steer(
     registry = registry or load_plugins()
     recorder = recorder_for(trace, task, seed)
     setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
+    check_follower(registry, follower)
     chosen = chosen_planner(registry, planner)
     # The zygote takes up to half a second: it starts now, while the planner is asked.
     prestart(setting)
@@ -141,6 +145,8 @@ async def aself_steer(
     if not trusted:
         # Refuse before a program is paid for.
         await choose_sandbox(Program("", planner=chosen.name), setting)
+        # The expert costs nothing, and may refuse a task sooner than a model is loaded.
+        await load()
     if chosen.needs_follower:
         # Its draws go over the shared loop, where they join the batches of the runs.
         chosen = chosen.bind((await load()).follower, on_the_loop)
@@ -164,8 +170,8 @@ async def _steer(
     """Algorithm 1: ask for a program, try it, and ask again with what went wrong, R times.
 
     Raises:
-        DiscipleError: no attempt's run came to its end, or one failed for which no program is to
-            blame. It carries the attempts.
+        DiscipleError: no attempt's run came to its end, one failed for which no program is to
+            blame, or the follower cannot be loaded, which is no attempt. It carries the attempts.
     """
     number, emit = 0, load.setting.emit
     while history.asked < retries:
@@ -177,7 +183,12 @@ async def _steer(
         emit(PlannerAnswered(number, plan.program.source, time.monotonic() - begun, plan.cost))
         # A library's programs are a model's, too.
         trial = Trial(number, plan, by_model=not trusted or not plan.asked, listens=planner.listens)
-        outcome = await trial.run(task, load, dry_run=dry_run)
+        try:
+            outcome = await trial.run(task, load, dry_run=dry_run)
+        except DiscipleError as error:
+            # The follower cannot be loaded: no program was tried, and none is to blame.
+            history.close(error)
+            raise
         history.add(trial, outcome)
         _learn(planner, task, plan.program, outcome.passed)
         if outcome.accepted or not outcome.retry:
@@ -194,7 +205,7 @@ async def aplan(
     task: str | Task,
     *,
     planner: str | PlannerLike = "expert",
-    follower: Any = "embedded",
+    follower: Any = None,
     max_cost: float | None = None,
     on_event: Listener | None = None,
     registry: Registry | None = None,
@@ -213,7 +224,7 @@ async def arun_program(
     program: Program | str,
     task: str | Task = "(none)",
     *,
-    follower: Any = "embedded",
+    follower: Any = None,
     sampler: str | Sampler = "smc",
     n: int | None = None,
     seed: int = 0,

@@ -98,6 +98,9 @@ class Trial:
             task: what is asked for.
             load: gives the setting once there is something to run.
             dry_run: whether a model's program is rehearsed.
+
+        Raises:
+            DiscipleError: whatever ``load`` raises: that is no outcome of this program.
         """
         program, result = self.plan.program, None
         self._begun = time.monotonic()
@@ -105,19 +108,18 @@ class Trial:
             if self._by_model:
                 # Before `load`: a program that cannot work should not have a model loaded for it.
                 self._findings = self._warnings = inspect_source(program)
-            # Loading the model is no part of the attempt, so the clock starts again below.
-            setting = await load()
-            self._begun = time.monotonic()
+        except DiscipleError as error:
+            return self._ended(error)
+        # Loading the model is no part of the attempt, so the clock starts again below.
+        setting = await load()
+        self._begun = time.monotonic()
+        try:
             if self._by_model and dry_run:
                 await self._rehearse(task, setting)
             result = await launch(program, task, self._own(setting))
             result = verified(result, task)
         except DiscipleError as error:
-            # Without another program, a limit would be reached again.
-            retry = isinstance(error, ProgramError) or (
-                isinstance(error, LimitExceeded) and self._mendable
-            )
-            return Outcome(self._seconds(), result, error=error, retry=retry)
+            return self._ended(error, result)
         # The caller's seed, not the attempt's own: that one gives the whole result again.
         result, why = replace(result, seed=setting.seed), ""
         # The expert would write the same again: only the user's verifier is worth other draws.
@@ -137,6 +139,14 @@ class Trial:
         seen = diagnosis.sentences() if diagnosis.began else ()
         texts = diagnosis.texts()
         return Feedback(program, str(error), traceback, self.number, seen, self._warnings, texts)
+
+    def _ended(self, error: DiscipleError, result: Result | None = None) -> Outcome:
+        """The outcome of a trial that an error ended."""
+        # Without another program, a limit would be reached again.
+        retry = isinstance(error, ProgramError) or (
+            isinstance(error, LimitExceeded) and self._mendable
+        )
+        return Outcome(self._seconds(), result, error=error, retry=retry)
 
     async def _rehearse(self, task: Task, setting: LoadedSetting) -> None:
         self._warnings += await rehearse(self.plan.program, task, setting)

@@ -24,6 +24,7 @@ __all__ = [
     "alone",
     "digest",
     "find",
+    "holding",
     "holdings",
     "models_directory",
     "place",
@@ -72,7 +73,7 @@ class Holding:
 
 def holdings() -> list[Holding]:
     """What this machine has of each model."""
-    return [_holding(model) for model in catalogue().values()]
+    return [holding(model) for model in catalogue().values()]
 
 
 def find(name: str) -> Path:
@@ -83,7 +84,7 @@ def find(name: str) -> Path:
         FollowerError: it is not on this machine, or damaged.
     """
     model = entry(name)
-    found = _holding(model)
+    found = holding(model)
     if found.usable and found.path is not None:
         return found.path
     command = f"disciple models add {name}"
@@ -169,7 +170,8 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _holding(model: Entry) -> Holding:
+def holding(model: Entry) -> Holding:
+    """What this machine has of a model."""
     # An added file comes first; one that is damaged does not hide a sound one in a package.
     wrong = None
     for state, path in (("added", place(model)), ("installed", _installed(model))):

@@ -88,6 +88,17 @@ class Registry:
                 told[name] = inspect.cleandoc(mask.__doc__ or "a mask").partition("\n\n")[0]
         return tuple(f"`{name}`: {told[name]}" for name in sorted(told))
 
+    def check(self, kind: str, spec: str) -> None:
+        """Refuse a spec whose name nobody registered; nothing is made.
+
+        Raises:
+            UsageError: there is no such name.
+        """
+        name, _, _ = _parted(kind, spec)
+        if name not in self.tables[kind]:
+            known = ", ".join(sorted(self.tables[kind]))
+            raise UsageError(f"unknown {kind.rstrip('s')} {spec!r}; there are: {known}")
+
     def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.
 
@@ -105,13 +116,9 @@ class Registry:
                 the name is malformed, unknown or refused.
             PluginError: the factory fails without options, or makes no sampler.
         """
-        name, colon, argument = spec.partition(":")
-        if kind == "followers" and "," in name:  # options of one that needs no path
-            name, colon, argument = spec.partition(",")
+        name, colon, argument = _parted(kind, spec)
         what, table = kind.rstrip("s"), self.tables[kind]
-        if name not in table:
-            known = ", ".join(sorted(table))
-            raise UsageError(f"unknown {what} {spec!r}; there are: {known}")
+        self.check(kind, spec)
         if kind in ("planners", "followers", "services"):
             for option in set(options) - set(signature(table[name]).parameters):
                 flag = "--no-cache" if option == "cache" else f"--{option}"
@@ -146,6 +153,14 @@ class Registry:
                 f"sampler but a {type(made).__name__}: a sampler has a name, and its kind is "
                 f"'weighted' or 'search', not {kind!r}"
             )
+
+
+def _parted(kind: str, spec: str) -> tuple[str, str, str]:
+    """A spec's name, what stands behind it, and the argument."""
+    name, colon, argument = spec.partition(":")
+    if kind == "followers" and "," in name:  # options of one that needs no path
+        return spec.partition(",")
+    return name, colon, argument
 
 
 def load_plugins(

@@ -39,7 +39,7 @@ ROWS: tuple[dict[str, str], ...] = (
         "text": "words, sentences, lines",
         "records": "task, program, result, events",
     },
-    {"errors": "one tree", "version": "one place"},
+    {"errors": "one tree", "folders": "for users", "version": "one place"},
 )
 WIDTH, ROW, GAP, ROOM = 960, 64, 10, 46
 PROCESSES = {"host": "#e8f0fa", "both": "#f3eefa", "worker": "#fdf3e4"}

@@ -40,7 +40,8 @@ KEPT, LOST = "#0b5394", "#bbbbbb"
 
 def run(program: str, sampler: str, n: int, seed: int, on_event: Any = None) -> Result:
     """One run in this process."""
-    return run_program(program, sampler=sampler, n=n, seed=seed, sandbox="none", on_event=on_event)
+    options: dict[str, Any] = {"follower": "embedded", "sandbox": "none", "on_event": on_event}
+    return run_program(program, sampler=sampler, n=n, seed=seed, **options)
 
 
 def lineages(axes: Any, sampler: str, n: int = 16, seed: int = 3) -> None:

@@ -74,7 +74,8 @@ def run(asked: str, setup: tuple[str, str], sampler: str, seed: int, n: int = 32
     """One run of a task's program under two prompts."""
     prompts = PROMPTS.format(prior=setup[0], proposal=setup[1])
     program = prompts + PROGRAMS[asked]
-    return run_program(program, sampler=sampler, seed=seed, n=n, sandbox="none")
+    options = {"follower": "embedded", "sandbox": "none"}
+    return run_program(program, sampler=sampler, seed=seed, n=n, **options)
 
 
 def table(asked: str, seeds: int) -> None:

@@ -42,7 +42,7 @@ def run() -> tuple[float, float]:
     """Processor seconds of one run at N = 32, and of what the trace adds to it."""
     global spent
     spent, begun = 0.0, time.process_time()
-    self_steer(TASK, n=32, seed=0, sandbox="none", trace=True)
+    self_steer(TASK, follower="embedded", n=32, seed=0, sandbox="none", trace=True)
     return time.process_time() - begun, spent
 
 

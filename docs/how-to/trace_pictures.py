@@ -19,12 +19,13 @@ PLACES = (
     "Please generate a sentence:\n1) with exactly 12 words;\n"
     "2) with the 4th, 8th, 11th words to be 'old', 'river', 'stone' respectively."
 )
+OPTIONS = {"follower": "embedded", "n": 32, "trace": True}
 
 
 def main() -> None:
     """Trace three runs, open them, and take four pictures."""
-    winter = self_steer(WORDS, n=32, seed=1, trace=True).record
-    smc, plain = (self_steer(PLACES, n=32, seed=4, sampler=s, trace=True) for s in ("smc", "is"))
+    winter = self_steer(WORDS, **OPTIONS, seed=1).record
+    smc, plain = (self_steer(PLACES, **OPTIONS, seed=4, sampler=s) for s in ("smc", "is"))
     assert winter is not None and smc.record is not None
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         one, two = Path(folder) / "one.html", Path(folder) / "two.html"

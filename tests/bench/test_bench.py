@@ -129,6 +129,21 @@ def test_a_log_of_another_machine_is_refused(tmp_path: Path) -> None:
         Log(tmp_path)
 
 
+def test_a_part_of_the_page_has_marks_of_its_own(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.add(Measurement("d:sent_01", "smollm2", 2, 0, "ours", "cpu", 0, 3.0, 90, 40, 32))
+    page = tmp_path / "page.md"
+    page.write_text(
+        "before\n<!-- benchmarks smollm2: begin -->\n<!-- benchmarks smollm2: end -->\n"
+    )
+    order = ["--report", str(tmp_path / "log"), "--page", str(page)]
+    assert cli(["bench", "engine", *order]) == 2  # the page has no main part
+    assert cli(["bench", "engine", *order, "--part", "smollm2"]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n") and "\n### Case d" in text and "\n## " not in text
+    assert "| d:sent_01 | smollm2 | 2 |  | 3.00 | 40.0 | 16.0 | 2.50 |" in text
+
+
 def test_implementations_take_turns() -> None:
     job = engine.Job(Cell("a", "tiny", 2, 3), {"ours": 3, "stock": 2, "floor": 3}, memory=False)
     order = [(r, m, i) for _, i, m, r in engine._measurements(job, Selection())]
@@ -136,7 +151,7 @@ def test_implementations_take_turns() -> None:
     assert [i for r, _, i in order if r == 2] == ["ours", "floor"] * 2
 
 
-def test_the_whole_plan_is_that_of_the_issue() -> None:
+def test_the_whole_plan_is_that_of_the_docs() -> None:
     jobs = plan(Selection())
     cells = [job.cell for job in jobs]
     assert len(set(cells)) == len(cells)
@@ -148,6 +163,12 @@ def test_the_whole_plan_is_that_of_the_issue() -> None:
                 assert (job.repeats.get("stock") == 3) == with_stock
                 assert (job.repeats.get("tuned") == 3) == with_stock
                 assert job.repeats["ours"] == job.repeats["loop"] == job.repeats["floor"] == 5
+    for n in (8, 32, 128):
+        job = jobs[cells.index(Cell("c", "smollm2", n, 32))]
+        assert job.repeats.get("stock") == (1 if n == 32 else None)
+        assert job.repeats["ours"] == job.repeats["loop-shared"] == 5
+    for model in ("embedded", "smollm2"):
+        assert sum(c.case.startswith("d") and c.model == model for c in cells) == 9
     assert jobs[cells.index(Cell("b", "128k", 32, 32))].cell_of("stock").tokens == 8
     assert jobs[cells.index(Cell("e", "128k", 32, 32))].cell_of("tuned").tokens == 12
     assert jobs[cells.index(Cell("b", "128k", 32, 32))].cell_of("ours").tokens == 32
@@ -155,7 +176,6 @@ def test_the_whole_plan_is_that_of_the_issue() -> None:
     assert {c.tokens for c in cells if (c.case, c.model, c.n) == ("b", "32k", 8)} == {
         *(16, 32, 64, 128, 256)
     }
-    assert sum(c.case.startswith("d") for c in cells) == 9
 
 
 def test_a_selection_says_what_there_is() -> None:

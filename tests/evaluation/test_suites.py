@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from disciple_ext import cli, hookimpl
-from disciple_ext.errors import EvaluationError, TaskNotUnderstood, UsageError
+from disciple_ext.errors import EvaluationError, FollowerError, TaskNotUnderstood, UsageError
 from disciple_ext.evaluation.logs.log import LogWriter, Row, read_log, read_run
 from disciple_ext.evaluation.many.merge import merge, without_times
 from disciple_ext.evaluation.run import evaluate
@@ -190,3 +190,19 @@ def test_every_run_begins_with_a_follower_that_remembers_nothing(tmp_path: Path)
     again = run(tmp_path / "b", follower=follower)
     assert first[0].usage["forwards"] > 0
     assert [without_times(row) for row in first] == [without_times(row) for row in again]
+
+
+def test_a_log_goes_on_with_its_own_follower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that was added since is the default now, and no follower of this log."""
+    rows = run(tmp_path, follower=None, tasks=["greet"], limit=1)
+    assert read_run(tmp_path)["follower"] == "embedded"  # type: ignore[index]
+    monkeypatch.setenv("DISCIPLE_FOLLOWER", "gguf:./of-another-day.gguf")
+    again = run(tmp_path, follower=None, tasks=["greet"], limit=2, resume=True)
+    assert again[0] == rows[0] and len(again) == 2
+    with pytest.raises(FollowerError, match="of-another-day"):
+        run(tmp_path / "new", follower=None)
+    with pytest.raises(EvaluationError, match="follower was 'embedded', and is 'scripted'"):
+        run(tmp_path, resume=True)
+    assert len(read_log(tmp_path)) == 2

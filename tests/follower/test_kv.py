@@ -225,6 +225,33 @@ def test_logits_do_not_depend_on_the_rest_of_the_batch(kind: str) -> None:
             contexts = [(*c, 3) for c in contexts]
 
 
+def test_bfloat16_does_not_round_by_the_batch_or_the_cut() -> None:
+    # Not "nearly": what differs in one digit of bfloat16 flips a draw, and the text is another.
+    torch.manual_seed(0)
+    # Of a width as models have it: small products may go other ways.
+    config = LlamaConfig(**SMALL | {"hidden_size": 576, "intermediate_size": 1536})
+    model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    prompt = text(1, 20)
+    contexts = [(*prompt, *text(i, 3 + i % 9)) for i in range(11)]
+    alone = [logits(KVBackend(model), [c])[0] for c in contexts]
+    together = KVBackend(model)
+    for row, context in zip(logits(together, contexts), alone, strict=True):
+        assert torch.equal(row, context)
+    # Token by token, under a trunk of the prompt alone, in batches that shrink.
+    slow = KVBackend(model)
+    logits(slow, [prompt])
+    for k in range(1, 12):
+        there = [i for i, c in enumerate(contexts) if len(c) >= 20 + k]
+        for i, row in zip(there, logits(slow, [contexts[i][: 20 + k] for i in there]), strict=True):
+            if len(contexts[i]) == 20 + k:
+                assert torch.equal(row, alone[i])
+    # And a hint later: other beginnings, the same texts.
+    logits(slow, [(*prompt, *text(77, 12), i) for i in range(5)])
+    scores = score(KVBackend(model), [(c[:20], c[20:]) for c in contexts])
+    for c, rows in zip(contexts, scores, strict=True):
+        assert torch.equal(rows[-1], logits(slow, [c[:-1]])[0])
+
+
 @pytest.mark.parametrize("kv_bytes", [1, 60_000])
 def test_what_a_small_budget_evicts_is_computed_again(kv_bytes: int) -> None:
     model = MODELS["llama"]
@@ -235,6 +262,43 @@ def test_what_a_small_budget_evicts_is_computed_again(kv_bytes: int) -> None:
         same(model, backend, [(*c, 1) for c in contexts[::2]])
         same(model, backend, [text(99, 150)])  # a long text leaves room for fewer
         same(model, backend, contexts[:3])
+
+
+@each_model
+def test_all_that_texts_add_is_one_pass(kind: str) -> None:
+    model, prompt = MODELS[kind], text(1, 20)
+    backend = KVBackend(model)
+    logits(backend, [prompt])
+    before = backend.forwards
+    same(model, backend, [(*prompt, *text(i, 1 if i % 2 else 6)) for i in range(9)])
+    assert backend.forwards == before + 1
+
+
+def test_longer_texts_do_not_cost_those_that_go_on_their_keys() -> None:
+    model, prompt = MODELS["llama"], text(1, 20)
+    # Enough for many short slots, or for some long ones.
+    backend = KVBackend(model, kv_bytes=400_000)
+    contexts = [(*prompt, *text(i, 3)) for i in range(40)]
+    logits(backend, [prompt])
+    logits(backend, contexts)
+    many, tokens = backend._store.cache.capacity
+    evaluated = 0
+    run = backend._run
+
+    def counted(ids: torch.Tensor, *rest: Any) -> torch.Tensor:
+        nonlocal evaluated
+        evaluated += ids.numel()
+        return run(ids, *rest)
+
+    backend._run = counted  # type: ignore[method-assign]
+    few = contexts[:4]
+    for step in range(40):
+        few = [(*c, step) for c in few]
+        same(model, backend, few)
+        check_index(backend)
+    slots, longer = backend._store.cache.capacity
+    assert slots < many and longer > tokens
+    assert evaluated == 40 * len(few)
 
 
 @pytest.mark.parametrize("length", [6, 20])

@@ -383,8 +383,27 @@ def test_wrong_arguments_are_usage_errors(options: dict[str, Any], match: str) -
 
 
 def test_a_missing_model_path_is_a_follower_error() -> None:
-    with pytest.raises(FollowerError, match="no model directory"):
-        steer(WORKS, follower="hf:./no/such/model")
+    """And no attempt: no program was tried, and a planner that may cost something is not asked."""
+    planner = ReplayPlanner([WORKS])
+    planner.trusted = False
+    events: list[Any] = []
+    with pytest.raises(FollowerError, match="no model directory") as caught:
+        steer(planner=planner, follower="hf:./no/such/model", on_event=events.append)
+    assert not planner.feedback and not events  # it was never asked
+    assert caught.value.exit_code == 4 and caught.value.attempts == ()
+
+
+def test_the_expert_is_asked_first_and_an_unloadable_follower_is_no_attempt() -> None:
+    """It costs nothing, and says of a task what it cannot read before a model is loaded."""
+    events: list[Any] = []
+    options: Any = {"planner": "expert", "follower": "hf:./no/such/model", "task": "Sing to me."}
+    with pytest.raises(UsageError, match="expert planner cannot read"):
+        steer(**options)
+    options["task"] = "Please generate a sentence with exactly 5 words."
+    with pytest.raises(FollowerError, match="no model directory") as caught:
+        steer(**options, on_event=events.append)
+    assert caught.value.attempts == () and caught.value.cost == 0.0
+    assert not [event for event in events if isinstance(event, AttemptFailed)]
 
 
 def test_no_level_is_weakened_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from disciple_ext import cli
-from disciple_ext.models import catalogue, fetch
+from disciple_ext.models import catalogue, default, fetch
 
 
 def stop(*_: Any, **__: Any) -> Any:
@@ -28,6 +28,7 @@ def half(model: Any, wheel: Any, weights: Path) -> None:
 
 if __name__ == "__main__":
     catalogue._FILE = Path(sys.argv[1])
+    default.BETTER = next(iter(catalogue.catalogue()))
     stage = sys.argv[2]
     if stage == "download":
         fetch._download = stop

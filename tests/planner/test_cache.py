@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from disciple_ext.errors import PlannerError, UsageError
+from disciple_ext.folders import cache_directory
 from disciple_ext.planner.base import Feedback
 from disciple_ext.planner.chat.base import Answer, digest
-from disciple_ext.planner.chat.cache import AnswerStore, cache_directory
+from disciple_ext.planner.chat.cache import AnswerStore
 from disciple_ext.planner.chat.openai import OpenAIPlanner
 from disciple_ext.records.program import Program
 from disciple_ext.records.result import Usage

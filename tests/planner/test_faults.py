@@ -105,12 +105,17 @@ def test_an_answer_that_the_verifier_rejected_is_kept(endpoint: Any) -> None:
     assert kept.attempts == caught.value.attempts[:1]
 
 
-def test_a_follower_that_cannot_be_loaded_loses_no_program(endpoint: Any) -> None:
+@pytest.mark.parametrize(
+    ("follower", "error"),
+    [("hf:./no/such/model", FollowerError), ("nobody", UsageError), (7, UsageError)],
+)
+def test_nobody_pays_for_a_program_where_the_follower_cannot_be_loaded(
+    endpoint: Any, follower: Any, error: type[Exception]
+) -> None:
     endpoint.script(endpoint.program(WORKS))
-    with pytest.raises(FollowerError) as caught:
-        steer(follower="hf:./no/such/model")
-    (attempt,) = caught.value.attempts
-    assert attempt.program == WORKS and caught.value.cost == pytest.approx(CALL)
+    with pytest.raises(error):
+        steer(follower=follower)
+    assert endpoint.requests == []
 
 
 def test_costs_and_tokens_are_per_attempt_and_in_all(endpoint: Any) -> None:

@@ -2,12 +2,18 @@
 
 The keys of a shared beginning (a *trunk*) lie in memory once, and all texts under it attend to
 them by one matrix product a head; each text's own tokens lie in its slot. One softmax over both
-joins the parts, so that the result is that of plain attention.
+joins the two, so that the result is that of plain attention.
+
+The sums are wide where the model is narrow: rounded to bfloat16, they would depend on where a text
+is cut into trunk and slot, and a seed would give another text after another run.
+
+A forward takes all new tokens in one row, whichever text they belong to: the linear layers, which
+are nearly all of the work, do not care. Here they are parted again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -16,25 +22,31 @@ from typing import Any, TypeVar
 import torch
 from transformers import AttentionInterface, Cache, PreTrainedConfig
 
-__all__ = ["NAME", "Group", "Plan", "SlotCache", "StemCache", "attending"]
+__all__ = [
+    *("NAME", "Group", "Part", "Plan", "SlotCache", "StemCache"),
+    *("attending", "attending_to_stems"),
+]
 
 NAME = "disciple_trunks"
+STEMS = "disciple_stems"
+_SCORES = 2**24
+"""Scores of beginnings held at a time."""
 _Where = TypeVar("_Where", torch.Tensor, torch.Tensor | None, slice | torch.Tensor)
 
 
 @dataclass
 class Group:
-    """Rows under one trunk.
+    """Texts under one trunk.
 
     Attributes:
-        rows: their places among the plan's slots; None for all.
-        count: how many of ``rows`` are real; the others repeat one of them.
+        seats: their places among the part's slots; None for all.
+        count: how many of ``seats`` are real; the others repeat one of them.
         length: tokens of the trunk they attend to.
         keys: of each layer, shape (heads, tokens, size).
         values: of each layer, likewise.
     """
 
-    rows: torch.Tensor | None
+    seats: torch.Tensor | None
     count: int
     length: int
     keys: Sequence[torch.Tensor]
@@ -42,28 +54,54 @@ class Group:
 
 
 @dataclass
+class Part:
+    """Texts of a forward that are attended over together: what they add is about as long.
+
+    Attributes:
+        tokens: which of the forward's tokens are theirs.
+        read: the slots attended over.
+        width: tokens that a text adds at most.
+        seats: each token's place among these slots, and its column among the text's new ones; None
+            where each slot has one, in order.
+        length: tokens attended to in each slot.
+        write: (slot, position) of every token; None where it is ``length - 1`` of the slots in
+            order.
+        mask: added to the scores within slots, (slots, 1, width, length), or None.
+        groups: the trunks.
+    """
+
+    tokens: slice
+    read: slice | torch.Tensor
+    width: int
+    seats: tuple[torch.Tensor, torch.Tensor] | None
+    length: int
+    write: tuple[torch.Tensor, torch.Tensor] | None
+    mask: torch.Tensor | None
+    groups: list[Group]
+
+    def on(self, device: torch.device) -> Part:
+        """The part with its tensors on a device."""
+        return replace(
+            self,
+            read=_moved(self.read, device),
+            seats=_both(self.seats, device),
+            write=_both(self.write, device),
+            mask=_moved(self.mask, device),
+            # Their keys and values are where their layers are.
+            groups=[replace(g, seats=_moved(g.seats, device)) for g in self.groups],
+        )
+
+
+@dataclass
 class Plan:
     """Where the keys of a forward over slots go, and what its queries see.
 
     Attributes:
-        rows: real rows of the batch; padding rows come after them.
-        read: the slots attended over.
-        order: each row's place among these; None where they agree.
-        length: tokens attended to in each slot.
-        write: (row, column, slot, position) of every new token; None where all rows have one, at
-            position ``length - 1`` of their slots in order.
-        mask: added to the scores within slots, (slots, 1, queries, length), or None.
-        groups: the trunks.
-        device: where these tensors are.
+        parts: the texts; tokens of none of them are padding.
+        device: where their tensors are.
     """
 
-    rows: int
-    read: slice | torch.Tensor
-    order: torch.Tensor | None
-    length: int
-    write: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None
-    mask: torch.Tensor | None
-    groups: list[Group]
+    parts: list[Part]
     device: torch.device
     _copies: dict[torch.device, Plan] = field(default_factory=dict)
 
@@ -72,21 +110,18 @@ class Plan:
         if device == self.device:
             return self
         if device not in self._copies:
-            self._copies[device] = replace(
-                self,
-                read=_moved(self.read, device),
-                order=_moved(self.order, device),
-                write=None if self.write is None else tuple(t.to(device) for t in self.write),
-                mask=_moved(self.mask, device),
-                # Their keys and values are where their layers are.
-                groups=[replace(g, rows=_moved(g.rows, device)) for g in self.groups],
-                device=device,
-            )
+            self._copies[device] = Plan([part.on(device) for part in self.parts], device)
         return self._copies[device]
 
 
 def _moved(what: _Where, device: torch.device) -> _Where:
     return what.to(device) if isinstance(what, torch.Tensor) else what
+
+
+def _both(
+    pair: tuple[torch.Tensor, torch.Tensor] | None, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    return None if pair is None else (pair[0].to(device), pair[1].to(device))
 
 
 class SlotCache(Cache):  # type: ignore[misc]
@@ -121,12 +156,14 @@ class SlotCache(Cache):  # type: ignore[misc]
                 # Zeros, since what is masked is still multiplied with 0: whatever lay in this
                 # memory might be no number, and then so would be the product.
                 store.append(new.new_zeros((slots, new.shape[1], tokens, new.shape[3])))
-            if plan.write is None:
-                store[layer_idx][plan.read, :, plan.length - 1] = new[: plan.rows, :, 0]
-            else:
-                row, column, slot, position = plan.write
-                some = new[: plan.rows, :, 0] if new.shape[2] == 1 else new[row, :, column]
-                store[layer_idx][slot, :, position] = some
+            tokens_first = new[0].transpose(0, 1)
+            for part in plan.parts:
+                some = tokens_first[part.tokens]
+                if part.write is None:
+                    store[layer_idx][part.read, :, part.length - 1] = some
+                else:
+                    slot, position = part.write
+                    store[layer_idx][slot, :, position] = some
         # Not used: the attention below reads the slots themselves.
         return key_states, value_states
 
@@ -136,14 +173,14 @@ class SlotCache(Cache):  # type: ignore[misc]
             for tensor in (*self.keys, *self.values):
                 tensor[target, :, :tokens] = tensor[source, :, :tokens]
 
-    def resize(self, slots: int, tokens: int) -> None:
-        """Grow to the given capacity, keeping what is there."""
-        old_slots, old_tokens = self.capacity
+    def repack(self, kept: Sequence[int], slots: int, tokens: int) -> None:
+        """Keep these slots, as the first of so many, with room for so many tokens each."""
+        old_tokens = self.capacity[1]
         self.capacity = (slots, tokens)
         for store in (self.keys, self.values):
             for i, old in enumerate(store):
                 store[i] = old.new_zeros((slots, old.shape[1], tokens, old.shape[3]))
-                store[i][:old_slots, :, :old_tokens] = old
+                store[i][: len(kept), :, :old_tokens] = old[list(kept)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Not used: positions and masks are given explicitly."""
@@ -206,15 +243,38 @@ _cache: ContextVar[SlotCache] = ContextVar("disciple_slot_cache")
 @contextmanager
 def attending(cache: SlotCache, config: PreTrainedConfig) -> Iterator[None]:
     """Let a model attend to slots and trunks; everybody else finds it as it was."""
-    # Only meanwhile: the model is the caller's, and stems are evaluated in the usual way.
-    usual = config._attn_implementation
     token = _cache.set(cache)
-    config._attn_implementation = NAME
+    try:
+        with _implemented(config, NAME):
+            yield
+    finally:
+        _cache.reset(token)
+
+
+@contextmanager
+def attending_to_stems(
+    config: PreTrainedConfig, device: torch.device, dtype: torch.dtype
+) -> Iterator[None]:
+    """Let a model attend to beginnings in wide sums, where its own attention has narrow ones.
+
+    Elsewhere it attends in its usual way: a GPU has quicker kernels for long prompts.
+    """
+    if device.type != "cpu" or dtype.itemsize >= 4:
+        yield
+        return
+    with _implemented(config, STEMS):
+        yield
+
+
+@contextmanager
+def _implemented(config: PreTrainedConfig, name: str) -> Iterator[None]:
+    # Only meanwhile: the model is the caller's.
+    usual = config._attn_implementation
+    config._attn_implementation = name
     try:
         yield
     finally:
         config._attn_implementation = usual
-        _cache.reset(token)
 
 
 def _attend(
@@ -226,63 +286,118 @@ def _attend(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Queries (rows, heads, new, size) to outputs (rows, new, heads, size)."""
+    """Queries (1, heads, tokens, size) to outputs (1, tokens, heads, size)."""
+    _need_plain(options)
+    cache, layer = _cache.get(), module.layer_idx
+    assert cache.plan is not None
+    parts = cache.plan.on(query.device).parts
+    wide = _wide(query)
+    tokens = query[0].transpose(0, 1).to(wide)
+    tokens = tokens * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    # Zeros for padding, which nobody reads, but which must be numbers.
+    out = tokens.new_zeros((*tokens.shape[:2], cache.values[layer].shape[-1]))
+    for part in parts:
+        keys = cache.keys[layer][part.read, :, : part.length].to(wide)
+        values = cache.values[layer][part.read, :, : part.length].to(wide)
+        some = tokens[part.tokens]
+        if part.seats is None:
+            out[part.tokens] = _attend_part(part, layer, some[:, :, None], keys, values)[:, :, 0]
+        else:
+            seat, column = part.seats
+            q = some.new_zeros((len(keys), some.shape[1], part.width, some.shape[2]))
+            q[seat, :, column] = some
+            out[part.tokens] = _attend_part(part, layer, q, keys, values)[seat, :, column]
+    return out[None].to(query.dtype), None
+
+
+def _attend_part(
+    part: Part, layer: int, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    """Queries and keys (slots, heads, new or all tokens, size) to outputs like the queries."""
+    slots, heads, new, size = query.shape
+    kv_heads = keys.shape[1]
+    # The query heads that share a key head are more queries to it.
+    q = query.reshape(slots, kv_heads, -1, size)
+    trunk = max((g.length for g in part.groups), default=0)
+    own = torch.matmul(q, keys.transpose(2, 3))
+    if part.mask is not None:
+        own += part.mask.repeat(1, 1, heads // kv_heads, 1)
+    scores = own
+    if trunk:
+        scores = own.new_empty((*own.shape[:3], trunk + part.length))
+        scores[..., trunk:] = own
+        if len(part.groups) > 1 or part.groups[0].seats is not None:
+            # Texts under a shorter trunk, or under none, see nothing of the rest.
+            scores[..., :trunk] = torch.finfo(scores.dtype).min / 2
+        for g in part.groups:
+            some = q if g.seats is None else q[g.seats]
+            flat = some.transpose(0, 1).reshape(kv_heads, -1, size)
+            seen = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2).to(q.dtype))
+            seen = seen.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
+            if g.seats is None:
+                scores[..., : g.length] = seen
+            else:
+                scores[g.seats, :, :, : g.length] = seen
+    p = _softmax(scores)
+    out = torch.matmul(p[..., trunk:], values)
+    for g in part.groups:
+        some = p[..., : g.length] if g.seats is None else p[g.seats, :, :, : g.length]
+        flat = some.transpose(0, 1).reshape(kv_heads, -1, g.length)
+        seen = torch.matmul(flat, g.values[layer][:, : g.length].to(values.dtype))
+        seen = seen.view(kv_heads, len(some), -1, values.shape[3]).transpose(0, 1)
+        if g.seats is None:
+            out += seen
+        else:
+            out[g.seats[: g.count]] += seen[: g.count]
+    return out.view(slots, heads, new, -1)
+
+
+def _attend_stems(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Plain attention of beginnings, in the numbers of the others: it makes what they attend to."""
+    _need_plain(options)
+    assert attention_mask is not None
+    wide = _wide(query)
+    rows, heads, new, size = query.shape
+    kv_heads, length = key.shape[1:3]
+    key, value = key.to(wide), value.to(wide)
+    q = query.to(wide) * (size**-0.5 if scaling is None else scaling)
+    q = q.reshape(rows, kv_heads, -1, new, size)
+    mask = attention_mask[:, :, None]
+    out = q.new_empty((*q.shape[:-1], value.shape[-1]))
+    # Some queries at a time: the scores of all of a long prompt would be gigabytes.
+    step = max(1, _SCORES // (rows * heads * length))
+    for a in range(0, new, step):
+        scores = torch.matmul(q[..., a : a + step, :], key[:, :, None].transpose(3, 4))
+        p = _softmax(scores + mask[..., a : a + step, :])
+        out[..., a : a + step, :] = torch.matmul(p, value[:, :, None])
+    return out.reshape(rows, heads, new, -1).transpose(1, 2).to(query.dtype), None
+
+
+def _need_plain(options: Mapping[str, Any]) -> None:
     # These change the scores: without them the numbers would be wrong, and nobody would know.
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")
-    cache, layer = _cache.get(), module.layer_idx
-    assert cache.plan is not None
-    plan = cache.plan.on(query.device)
-    keys = cache.keys[layer][plan.read, :, : plan.length]
-    values = cache.values[layer][plan.read, :, : plan.length]
-    batch, heads, new, size = query.shape
-    slots, kv_heads = keys.shape[:2]
-    q = query[: plan.rows]
-    if plan.order is not None:
-        q = q.new_zeros((slots, heads, new, size)).index_copy_(0, plan.order, q)
-    # The query heads that share a key head are more queries to it.
-    q = q.reshape(slots, kv_heads, -1, size) * (size**-0.5 if scaling is None else scaling)
-    trunk = max((g.length for g in plan.groups), default=0)
-    own = torch.matmul(q, keys.transpose(2, 3))
-    if plan.mask is not None:
-        own += plan.mask.repeat(1, 1, heads // kv_heads, 1)
-    scores = own
-    if trunk:
-        scores = own.new_empty((*own.shape[:3], trunk + plan.length))
-        scores[..., trunk:] = own
-        if len(plan.groups) > 1 or plan.groups[0].rows is not None:
-            # Rows under a shorter trunk, or under none, see nothing of the rest.
-            scores[..., :trunk] = torch.finfo(scores.dtype).min / 2
-        for g in plan.groups:
-            some = q if g.rows is None else q[g.rows]
-            flat = some.transpose(0, 1).reshape(kv_heads, -1, size)
-            part = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2))
-            part = part.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
-            if g.rows is None:
-                scores[..., : g.length] = part
-            else:
-                scores[g.rows, :, :, : g.length] = part
-    # In float32 whatever the model's dtype, as transformers' own attention does it.
-    p = torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype)
-    out = torch.matmul(p[..., trunk:], values)
-    for g in plan.groups:
-        some = p[..., : g.length] if g.rows is None else p[g.rows, :, :, : g.length]
-        flat = some.transpose(0, 1).reshape(kv_heads, -1, g.length)
-        part = torch.matmul(flat, g.values[layer][:, : g.length])
-        part = part.view(kv_heads, len(some), -1, values.shape[3]).transpose(0, 1)
-        if g.rows is None:
-            out += part
-        else:
-            out[g.rows[: g.count]] += part[: g.count]
-    out = out.view(slots, heads, new, -1)
-    if plan.order is not None:
-        out = out[plan.order]
-    out = out.transpose(1, 2)
-    # Of padding, which has no slots; nobody reads it.
-    if batch > plan.rows:
-        out = torch.cat([out, out.new_zeros((batch - plan.rows, *out.shape[1:]))])
-    return out, None
+
+
+def _wide(like: torch.Tensor) -> torch.dtype:
+    """The dtype of the sums."""
+    return torch.float64 if like.device.type == "cpu" and like.itemsize < 4 else like.dtype
+
+
+def _softmax(scores: torch.Tensor) -> torch.Tensor:
+    # In float32 at least, as transformers' own attention does it.
+    least = torch.promote_types(scores.dtype, torch.float32)
+    return torch.softmax(scores, -1, dtype=least).to(scores.dtype)
 
 
 AttentionInterface.register(NAME, _attend)
+AttentionInterface.register(STEMS, _attend_stems)

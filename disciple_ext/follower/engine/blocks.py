@@ -292,15 +292,25 @@ class Store:
         afford = max(least, (self._nbytes - used) // (tokens * self._token_bytes))
         wanted = min(wanted, afford)
         if wanted < slots and tokens > self.cache.capacity[1]:
-            # Longer texts leave room for fewer of them: begin anew.
-            self._clear()
-            self.cache.capacity = (min(wanted, max(rows, afford)), tokens)
+            # Longer texts leave room for fewer of them: for those that go on, before all others.
+            self._repack(min(wanted, max(rows, afford)), tokens, sources)
             return False
         wanted = max(wanted, slots)
         if (wanted, tokens) != self.cache.capacity:
-            self.cache.resize(wanted, tokens)
+            self.cache.repack(range(slots), wanted, tokens)
             self._shrink(trunks)
         return True
+
+    def _repack(self, slots: int, tokens: int, sources: set[int]) -> None:
+        """Keep fewer slots, of more tokens each: those in use, as many as there is room for."""
+        used = [s for s in self.slots.values() if s.tick >= self.tick - 1 or s.index in sources]
+        kept = used[-slots:]
+        for slot in [s for s in self.slots.values() if s not in kept]:
+            self._forget(slot)
+        self.cache.repack([slot.index for slot in kept], slots, tokens)
+        for index, slot in enumerate(kept):
+            slot.index = index
+        self.slots = OrderedDict((slot.index, slot) for slot in kept)
 
 
 def _trunk(holder: Trunk | Slot | None) -> Trunk | None:

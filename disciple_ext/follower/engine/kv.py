@@ -1,14 +1,14 @@
 """Logits of Hugging Face causal LMs, with keys and values that follow live prefixes.
 
-What is not yet known of a batch is evaluated in at most three forward passes: long new beginnings
-once each, then the single tokens and the longer runs that contexts add to them. Beginnings are
-shared and everything is bounded by a memory budget, see :mod:`.blocks`; what was evicted is
-computed again.
+What is not yet known of a batch is evaluated in at most two forward passes: long new beginnings
+once each, then all that the contexts add to them, be it one token or many. Beginnings are shared
+and everything is bounded by a memory budget, see :mod:`.blocks`; what was evicted is computed
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Tokens
 from ..backend import Backend
-from .attention import Group, Plan, StemCache, attending
+from .attention import Group, Part, Plan, StemCache, attending, attending_to_stems
 from .blocks import Place, Store, Trunk
 from .placed import computes_in, device_of
 
@@ -30,6 +30,10 @@ _SHORT = 255
 one power of two."""
 _SCORES = 2**24
 """Attention scores held at a time, where contexts add several tokens each."""
+_TOKENS = 2**14
+"""New tokens evaluated in one forward pass at most, unless one text alone has more."""
+_LOGITS = 2**27
+"""Logits that a forward pass gives at most, likewise: as float32 half a gigabyte."""
 
 
 class KVBackend:
@@ -45,10 +49,10 @@ class KVBackend:
                 transformers' attention interface.
             kv_bytes: memory budget of the keys and values.
             rows: contexts evaluated in one forward pass at most.
-            bucket: batches are padded to a multiple of so many rows, so that the rounding of a
-                row's logits, and with it a draw, does not depend on what else is in the batch.
+            bucket: batches are padded to a multiple of so many tokens, so that the rounding of a
+                text's logits, and with it a draw, does not depend on what else is in the batch.
                 None for 4 on a CPU and 32 on others; 1 for no padding. On a CPU all products
-                of four rows and more were found to round alike, those of fewer otherwise.
+                of four tokens and more were found to round alike, those of fewer otherwise.
         """
         self.model = model
         self.device = device_of(model)
@@ -61,6 +65,7 @@ class KVBackend:
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         token_bytes = 2 * config.num_hidden_layers * heads * size * self.dtype.itemsize
         self._rows = rows
+        self._vocabulary: int = config.vocab_size
         self._bucket = bucket or (4 if self.device.type == "cpu" else 32)
         self._new_store = partial(Store, kv_bytes, token_bytes)
         self._store = self._new_store()
@@ -89,33 +94,23 @@ class KVBackend:
         # The logits before the first token need its context's last one evaluated again.
         self._grow(list(dict.fromkeys(c.parent for c, _ in group if c.parent is not None)))
         ends = [(c.extend(tokens[:-1]), c.length - 1) for c, tokens in group]
-        places = self._store.place(ends)
-        out: list[torch.Tensor] = [torch.empty(0)] * len(group)
-        for part in self._parts(places):
-            # Logits of no more positions than the longest text: they are as wide as the vocabulary.
-            keep = max(len(group[i][1]) for i in part)
-            for i, logits in zip(part, self._forward([places[i] for i in part], keep), strict=True):
-                out[i] = logits[-len(group[i][1]) :]
-        return out
+        keeps = [len(tokens) for _, tokens in group]
+        return list(self._forward(self._store.place(ends), keeps).split(keeps))
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _evaluate(self, contexts: Sequence[Prefix]) -> torch.Tensor:
         done = self._grow(contexts)
-        groups: list[tuple[list[int], torch.Tensor]] = []
         known = [i for i, c in enumerate(contexts) if c in done]
-        if known:
-            groups.append((known, torch.stack([done[contexts[i]] for i in known])))
         rest = [i for i, c in enumerate(contexts) if c not in done]
+        found = [torch.stack([done[contexts[i]] for i in known])] if known else []
         if rest:
             places = self._store.place([(contexts[i], contexts[i].length - 1) for i in rest])
-            for part in self._parts(places):
-                logits = self._forward([places[k] for k in part])[:, -1]
-                groups.append(([rest[k] for k in part], logits))
-        if len(groups) == 1:
-            return groups[0][1]
-        out = groups[0][1].new_empty((len(contexts), groups[0][1].shape[-1]))
-        for members, logits in groups:
-            out[torch.tensor(members, device=self.device)] = logits
+            found.append(self._forward(places, [1] * len(rest)))
+        if len(found) == 1:
+            return found[0]
+        out = found[0].new_empty((len(contexts), found[0].shape[-1]))
+        for members, logits in zip((known, rest), found, strict=True):
+            out[self._tensor(members)] = logits
         return out
 
     # Beginnings ---------------------------------------------------------------------------
@@ -194,16 +189,48 @@ class KVBackend:
         write = tuple(torch.tensor(x, device=self.device) for x in (row, column, position))
         known_parts = [self._store.read(holder, known) for holder, known in found]
         cache = StemCache(known_parts, write, length)
-        logits = self._run(ids, positions, cache, 1, mask.to(self.device))[:, -1]
+        with attending_to_stems(self._config, self.device, self.dtype):
+            # The logits of four tokens, of which one is wanted: see ``bucket``.
+            logits = self._run(ids, positions, cache, 4, mask.to(self.device))[:, -1]
         self._store.add([_trunk_of(stem, cache, i) for i, stem in enumerate(stems)])
         return logits
 
     # What comes after them ----------------------------------------------------------------
 
+    def _forward(self, places: Sequence[Place], keeps: Sequence[int]) -> torch.Tensor:
+        """Logits of the last tokens of each place, so many as ``keeps`` says, one after another.
+
+        Returns:
+            float32, shape (sum of keeps, vocabulary).
+        """
+        out: list[torch.Tensor] = [torch.empty(0)] * len(places)
+        passes = self._passes(places, keeps)
+        for parts in passes:
+            members = sorted(i for part in parts for i in part)
+            logits = self._forward_parts(places, parts, {i: keeps[i] for i in members})
+            if len(passes) == 1:
+                return logits
+            for i, mine in zip(members, logits.split([keeps[i] for i in members]), strict=True):
+                out[i] = mine
+        return torch.cat(out)
+
+    def _passes(self, places: Sequence[Place], keeps: Sequence[int]) -> list[list[list[int]]]:
+        """Which places to evaluate together, in parts that are attended over together."""
+        passes: list[list[list[int]]] = []
+        tokens = logits = 0
+        for part in self._parts(places):
+            more = sum(places[i].fresh for i in part)
+            kept = sum(keeps[i] for i in part) * self._vocabulary
+            if not passes or tokens + more > _TOKENS or logits + kept > _LOGITS:
+                passes.append([])
+                tokens = logits = 0
+            passes[-1].append(part)
+            tokens, logits = tokens + more, logits + kept
+        return passes
+
     def _parts(self, places: Sequence[Place]) -> list[list[int]]:
-        """Which places to evaluate together."""
-        # Single tokens and longer runs apart, and short texts and much longer ones: padding the
-        # former to the latter wastes work.
+        # Single tokens and longer runs apart, and short texts and much longer ones: the scores of
+        # the former, padded to the latter, would be wasted work.
         alike: dict[tuple[bool, int], list[int]] = {}
         for i, place in enumerate(places):
             own = place.context.length - place.slot.base
@@ -218,50 +245,61 @@ class KVBackend:
             parts += [members[i : i + rows] for i in range(0, len(members), rows)]
         return parts
 
-    def _forward(self, places: Sequence[Place], keep: int = 1) -> torch.Tensor:
-        """Logits of the last ``keep`` positions: float32, shape (places, keep, vocabulary)."""
-        rows = len(places)
-        width = max(p.fresh for p in places)
-        padded = -(-rows // self._bucket) * self._bucket
-        if width == 1:
-            ids = torch.tensor([p.context.token for p in places])[:, None]
-        else:
-            ids = torch.zeros((rows, width), dtype=torch.long)
-            for i, p in enumerate(places):
-                ids[i, width - p.fresh :] = torch.tensor(p.context.after(p.known))
-        ends = torch.tensor([p.context.length for p in places])
-        positions = (ends[:, None] + torch.arange(-width, 0)).clamp(min=0)
-        if padded > rows:  # see ``bucket``: the rounding must not depend on the number of rows
-            ids = torch.cat([ids, ids[:1].expand(padded - rows, width)])
-            positions = torch.cat([positions, positions[:1].expand(padded - rows, width)])
+    def _forward_parts(
+        self, places: Sequence[Place], parts: Sequence[Sequence[int]], keeps: Mapping[int, int]
+    ) -> torch.Tensor:
+        """Logits of the last tokens of some places, in the places' order."""
+        ids: list[int] = []
+        positions: list[int] = []
+        ends: dict[int, int] = {}  # where each place's tokens end
+        made = []
+        for part in parts:
+            mine = [places[i] for i in part]
+            first = len(ids)
+            for i, place in zip(part, mine, strict=True):
+                ids += place.context.after(place.known)
+                positions += range(place.known.length, place.context.length)
+                ends[i] = len(ids)
+            made.append(self._part(mine, slice(first, len(ids))))
+        wanted = [k for i in sorted(keeps) for k in range(ends[i] - keeps[i], ends[i])]
         cache = self._store.cache
-        cache.plan = self._plan(places, width)
+        cache.plan = Plan(made, self.device)
         with attending(cache, self._config):
-            return self._run(ids, positions, cache, keep)[:rows]
+            # See ``bucket``: the rounding must not depend on the number of tokens.
+            tokens = torch.tensor([self._padded(ids)])
+            where = torch.tensor([self._padded(positions)])
+            keep = self._tensor(self._padded(wanted))
+            return self._run(tokens, where, cache, keep)[0, : len(wanted)]
 
-    def _plan(self, places: Sequence[Place], width: int) -> Plan:
+    def _padded(self, data: list[int]) -> list[int]:
+        return data + data[:1] * (-len(data) % self._bucket)
+
+    def _part(self, places: Sequence[Place], tokens: slice) -> Part:
         slots = [p.slot.index for p in places]
+        width = max(p.fresh for p in places)
         rows, low, high = len(slots), min(slots), max(slots) + 1
         lengths = [p.context.length - p.slot.base for p in places]
         length = max(lengths)
         even = min(lengths) == length
-        in_order = slots == list(range(low, high))
         read: slice | torch.Tensor = slice(low, high)
-        order: torch.Tensor | None = None
         seats = [s - low for s in slots]
         # A slice of the slots is a view, a list of them a copy: a few idle ones cost less.
         if high - low > 2 * rows + 4:  # too many that nobody asks about in between
             read, seats = self._tensor(slots), list(range(rows))
-        elif not in_order:
-            order = self._tensor(seats)
+        each = [(i, k) for i, p in enumerate(places) for k in range(p.fresh)]
+        in_order = seats == list(range(rows))
+        where = None
+        if not in_order or width > 1:
+            where = (
+                self._tensor([seats[i] for i, _ in each]),
+                # At the right end, so that all last tokens stand in one column.
+                self._tensor([width - places[i].fresh + k for i, k in each]),
+            )
         write = None
-        if not (in_order and even and width == 1):
-            new = [(i, p.fresh, lengths[i], p.slot.index) for i, p in enumerate(places)]
+        if not (slots == list(range(low, high)) and even and width == 1):
             write = (
-                self._tensor([i for i, n, _, _ in new for _ in range(n)]),
-                self._tensor([k for _, n, _, _ in new for k in range(width - n, width)]),
-                self._tensor([s for _, n, _, s in new for _ in range(n)]),
-                self._tensor([k for _, n, end, _ in new for k in range(end - n, end)]),
+                self._tensor([slots[i] for i, _ in each]),
+                self._tensor([lengths[i] - places[i].fresh + k for i, k in each]),
             )
         mask = None
         if not even or width > 1:
@@ -276,7 +314,7 @@ class KVBackend:
                 self.device
             )
         groups = self._groups(places, seats)
-        return Plan(rows, read, order, length, write, mask, groups, self.device)
+        return Part(tokens, read, width, where, length, write, mask, groups)
 
     def _groups(self, places: Sequence[Place], seats: Sequence[int]) -> list[Group]:
         members: dict[tuple[Trunk, int], list[int]] = {}
@@ -301,7 +339,7 @@ class KVBackend:
         ids: torch.Tensor,
         positions: torch.Tensor,
         cache: Any,
-        keep: int,
+        keep: int | torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
         output = self.model(

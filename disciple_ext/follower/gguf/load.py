@@ -24,6 +24,7 @@ from unittest import mock
 import torch
 
 from ...errors import FollowerError
+from ..engine.tuning import tuned
 from ..hf import from_model
 from ..host import HostFollower
 from ..loaded import need_all_weights
@@ -31,7 +32,7 @@ from ..options import default_device, device_named, dtype_named
 from .checks import check, ends_of_text
 from .header import Header, Tensor, Value, read_header
 
-__all__ = ["from_gguf"]
+__all__ = ["from_gguf", "load_gguf"]
 
 _LOADING = threading.Lock()
 """One at a time: what is replaced meanwhile belongs to the whole process."""
@@ -43,17 +44,41 @@ def from_gguf(
     name: str | None = None,
     dtype: str | None = None,
     device: str | int | None = None,
+    threads: int | None = None,
 ) -> HostFollower:
-    """Load a model, its tokenizer and its chat template from a GGUF file.
+    """Make a follower of a GGUF file: its model, its tokenizer and its chat template.
+
+    Args:
+        path: the file.
+        name: name for results; ``gguf:PATH`` where it is None.
+        dtype: see :func:`load_gguf`.
+        device: torch device; CUDA where there is one, else the CPU.
+        threads: CPU threads, where one is not enough or too much.
+
+    Raises:
+        UsageError: there is no such dtype or device.
+        FollowerError: there is no such file, it is damaged, or its model cannot be read.
+    """
+    model, tokenizer = load_gguf(path, dtype=dtype, device=device)
+    return from_model(model, tokenizer, name=name or f"gguf:{path}", threads=threads)
+
+
+def load_gguf(
+    path: str, *, dtype: str | None = None, device: str | int | None = None
+) -> tuple[Any, Any]:
+    """Load the model and the tokenizer of a GGUF file.
 
     Quantised weights become numbers of the dtype here, one tensor after the other.
 
     Args:
         path: the file.
-        name: name for results; ``gguf:PATH`` where it is None.
-        dtype: ``float32``, ``bfloat16`` or ``float16``. Where it is None, float32 on a CPU, and
-            elsewhere bfloat16 unless the file itself has float32.
+        dtype: ``float32``, ``bfloat16`` or ``float16``. Where it is None, what is quickest on a CPU
+            (float32 or bfloat16; it is measured once a machine), and elsewhere bfloat16 unless
+            the file itself has float32.
         device: torch device; CUDA where there is one, else the CPU.
+
+    Returns:
+        A ``PreTrainedModel`` in eval mode, and its fast tokenizer.
 
     Raises:
         UsageError: there is no such dtype or device.
@@ -65,22 +90,24 @@ def from_gguf(
     numbers = None if dtype is None else dtype_named(dtype)
     header = read_header(Path(path).expanduser())
     check(header)
-    if numbers is None:
-        numbers = _default_dtype(header, place)
     with _LOADING, _alone(header.path) as (folder, file), _quickly(header), _quietly():
         config = _config(header, folder, file)
+        if numbers is None:
+            numbers = _default_dtype(header, config, place)
         tokenizer = _tokenizer(header, folder, file)
         model = _model(header, folder, file, config, numbers)
     # Else the temporary folder would be named in messages.
     tokenizer.name_or_path = model.config.name_or_path = str(header.path)
     model.generation_config.eos_token_id = sorted(ends_of_text(header))
-    return from_model(model.eval().to(place), tokenizer, name=name or f"gguf:{path}")
+    return model.eval().to(place), tokenizer
 
 
-def _default_dtype(header: Header, device: torch.device) -> torch.dtype:
+def _default_dtype(header: Header, config: Any, device: torch.device) -> torch.dtype:
     """The dtype where the user names none."""
+    if device.type == "cpu":
+        return dtype_named(tuned(config).dtype)
     plain = all(tensor.kind == 0 for tensor in header.tensors)
-    return torch.float32 if device.type == "cpu" or plain else torch.bfloat16
+    return torch.float32 if plain else torch.bfloat16
 
 
 def _config(header: Header, folder: str, file: str) -> Any:

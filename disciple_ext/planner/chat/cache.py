@@ -21,28 +21,17 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ...errors import UsageError
+from ...folders import cache_directory
 from .base import Answer, Chat, Messages, digest
 from .extract import extract_program
 
-__all__ = ["CACHE", "AnswerStore", "CachedChat", "Holdings", "cache_directory"]
-
-CACHE = "DISCIPLE_CACHE"
-"""Environment variable that names the directory of the cache."""
+__all__ = ["AnswerStore", "CachedChat", "Holdings"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, model TEXT NOT NULL, created REAL NOT NULL, answer TEXT NOT NULL
 ) WITHOUT ROWID
 """
-
-
-def cache_directory() -> Path:
-    """``DISCIPLE_CACHE``, else ``disciple-ext`` in the user's cache directory (XDG)."""
-    own = os.environ.get(CACHE)
-    if own:
-        return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "disciple-ext"
 
 
 @dataclass(frozen=True)

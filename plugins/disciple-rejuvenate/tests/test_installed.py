@@ -69,7 +69,8 @@ def test_installed_used_in_the_sandbox_and_gone(wheel: Path, python: Path, tmp_p
         assert (rows[name]["kind"], rows[name]["plugin"]) == (kind, "rejuvenate")
         assert rows[name]["about"]
 
-    run = [python, "-m", "disciple_ext", "run", TASK, "-n", "8", "--json", "--sampler"]
+    run = [python, "-m", "disciple_ext", "run", TASK, "--follower", "embedded", "-n", "8", "--json"]
+    run.append("--sampler")
     for name, kind in SAMPLERS.items():
         here = json.loads(call(*run, name, "--sandbox", "none", cwd=tmp_path))
         there = json.loads(call(*run, name, cwd=tmp_path))
