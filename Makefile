@@ -59,6 +59,8 @@ $(VLLM)/stamp: pyproject.toml constraints-vllm.txt
 test-vllm: $(VLLM)/stamp  ## Test against vLLM itself, on the CPU (installs 4 GB in .venv-vllm)
 	$(VLLM)/bin/python -m pytest -m vllm tests/follower/test_vllm.py tests/planner/test_model_server.py \
 		-W default --disable-warnings -rPs --show-capture=stdout --durations=3
+	TRITON_INTERPRET=1 $(VLLM)/bin/python -m pytest -p tests.follower.interpreted -m vllm tests/follower/test_vllm.py \
+		-W default --disable-warnings -rPs --show-capture=stdout --durations=3
 
 lint: $(VENV)/dev.stamp  ## Check style and types
 	$(BIN)/ruff check .

@@ -99,7 +99,7 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
             placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
             return from_gguf(path, name=f"gguf:{argument}", **placed)
 
-        if not argument:
+        if not argument or argument.startswith(","):
             raise UsageError("name the follower's file, as in 'gguf:./model.gguf'")
         return _load("gguf", load, argument)
 
@@ -202,7 +202,7 @@ def _with_options(name: str, factory: Callable[..., Any], argument: str, what: s
 
 
 def _need_argument(name: str, model: str) -> None:
-    if not model:
+    if not model or model.startswith(","):
         raise UsageError(
             f"name the follower's model, as in '{name}:PATH' or '{name}:ORGANISATION/NAME'"
         )

@@ -37,14 +37,14 @@ def device_named(name: Any) -> torch.device:
     """A device of this machine.
 
     Args:
-        name: as torch names it (``cpu``, ``cuda:1``, ``mps``), or the number of an accelerator.
+        name: as torch names it (``cpu``, ``cuda:1``, ``mps``), or the number of a CUDA device.
 
     Raises:
         UsageError: torch knows no such device.
         FollowerError: it is not here, or this torch is built without it.
     """
     try:
-        device = torch.device(name)
+        device = torch.device(f"cuda:{name}" if isinstance(name, int) else name)
     except (RuntimeError, TypeError) as error:
         raise UsageError(
             f"{name!r} is no device; take cpu, cuda, cuda:1 or another that torch names"

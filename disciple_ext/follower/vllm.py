@@ -1,7 +1,8 @@
 """Followers that vLLM computes, in one of two ways.
 
-``vllm:`` is genlm-backend's own capture path: the log-probabilities stay on the GPU. It needs a
-CUDA device, Triton, and a vLLM of the versions that genlm-backend names.
+``vllm:`` is genlm-backend's own capture path: the log-probabilities stay on the GPU. It needs
+vLLM's V2 model runner, and so Triton for the device: a CUDA device, or a CPU for which Triton has
+a backend.
 
 ``vllm-logprobs:`` uses nothing but vLLM's public API, ``LLM.generate`` with ``logprobs=-1``. It
 works wherever vLLM runs, CPUs included, but every row of log-probabilities travels through lists
@@ -11,6 +12,7 @@ of Python numbers, so it is the slower one by far. Neither uses vLLM's logits pr
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import re
@@ -44,7 +46,7 @@ _CPU_CACHE = 2 * 2**30
 
 
 def from_capture(path: str, **engine: Any) -> HostFollower:
-    """Load a model into vLLM through genlm-backend, on a GPU.
+    """Load a model into vLLM through genlm-backend, on a GPU, or a CPU that Triton compiles for.
 
     Args:
         path: a directory, or the id of a model on the Hugging Face Hub (see
@@ -52,12 +54,12 @@ def from_capture(path: str, **engine: Any) -> HostFollower:
         **engine: options of ``vllm.LLM`` that replace those chosen here and by genlm-backend.
 
     Raises:
-        FollowerError: there is no such model, no usable vLLM or GPU, or too little memory.
+        FollowerError: there is no such model, no usable vLLM, GPU or Triton, or too little memory.
     """
     source = source_of(path)
     _need_vllm()
     instead = "use 'hf:' or 'vllm-logprobs:' in place of 'vllm:'"
-    if not torch.cuda.is_available() or find_spec("triton") is None:
+    if not _triton_compiles():
         lacking = "Triton" if torch.cuda.is_available() else "CUDA device that torch can use"
         raise FollowerError(
             f"'vllm:' needs an NVIDIA GPU, torch built for CUDA, and Triton; there is no {lacking} "
@@ -73,7 +75,8 @@ def from_capture(path: str, **engine: Any) -> HostFollower:
         )
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"  # from_logprobs may have taken it away
     with _loading(path):
-        options = {"max_model_len": -1, **engine}  # -1: as long as memory allows
+        chosen = {} if torch.cuda.is_available() else _for_cpus()
+        options = {"max_model_len": -1, **chosen, **engine}  # -1: as long as memory allows
         lm = genlm.AsyncVirtualLM.from_name(source, engine_opts=options)
     return from_async_lm(lm, name=f"vllm:{path}")
 
@@ -170,7 +173,6 @@ def _engine(source: str, options: dict[str, Any]) -> Any:
     """Load a ``vllm.LLM`` in this process."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
-    from vllm.platforms import current_platform
 
     # genlm-backend, when it is imported, asks for the runner that only works with Triton; vLLM
     # itself knows which one to take.
@@ -184,15 +186,22 @@ def _engine(source: str, options: dict[str, Any]) -> Any:
         "use_tqdm_on_load": False,
         "max_model_len": -1,  # as long as memory allows
     }
-    if current_platform.is_cpu():
-        _hide_llvmlite()
-        chosen |= {
-            "dtype": "float32",
-            "enforce_eager": True,
-            "kv_cache_memory_bytes": _CPU_CACHE,
-            "block_size": 32,  # what is shared is shared in whole blocks; 128 is vLLM's choice
-        }
-    return LLM(model=source, tokenizer=source, **{**chosen, **options})
+    return LLM(model=source, tokenizer=source, **{**chosen, **_for_cpus(), **options})
+
+
+def _for_cpus() -> dict[str, Any]:
+    """What is chosen where vLLM runs on a CPU, else nothing."""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return {}
+    _hide_llvmlite()
+    return {
+        "dtype": "float32",
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": _CPU_CACHE,
+        "block_size": 32,  # what is shared is shared in whole blocks; 128 is vLLM's choice
+    }
 
 
 def _hide_llvmlite() -> None:
@@ -230,6 +239,8 @@ def _loading(path: str) -> Iterator[None]:
             # It imports vLLM, and wants to be the first to do so.
             import genlm.backend  # noqa: F401
 
+            # One that was dropped ends now: later it would take the groups of the new one along.
+            gc.collect()
             logger.setLevel(level)
             for handler in logger.handlers:  # vLLM may have been imported before
                 if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
@@ -254,6 +265,17 @@ def _is_about_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+def _triton_compiles() -> bool:
+    """Whether Triton can compile the V2 model runner's kernels for a device that is here."""
+    if find_spec("triton") is None:
+        return False
+    if torch.cuda.is_available():
+        return True
+    from triton.backends import backends  # of triton-cpu; the usual build has none for CPUs
+
+    return "cpu" in backends
 
 
 def _need_vllm() -> None:

@@ -94,7 +94,7 @@ class Registry:
         Raises:
             UsageError: there is no such name.
         """
-        name = spec.partition(":")[0]
+        name, _, _ = _parted(kind, spec)
         if name not in self.tables[kind]:
             known = ", ".join(sorted(self.tables[kind]))
             raise UsageError(f"unknown {kind.rstrip('s')} {spec!r}; there are: {known}")
@@ -102,9 +102,9 @@ class Registry:
     def make(self, kind: str, spec: str, **options: Any) -> Any:
         """Make the object that a spec names.
 
-        A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands, a
-        sampler's gets it as options (see :mod:`disciple_ext.registry.specs`). The others take
-        nothing.
+        A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands (a
+        follower's also what follows ``NAME,``, for options without a path), a sampler's gets it as
+        options (see :mod:`disciple_ext.registry.specs`). The others take nothing.
 
         Args:
             kind: such as ``"planners"``.
@@ -116,9 +116,7 @@ class Registry:
                 the name is malformed, unknown or refused.
             PluginError: the factory fails without options, or makes no sampler.
         """
-        name, colon, argument = spec.partition(":")
-        if kind == "followers" and "," in name:  # options of one that needs no path
-            name, colon, argument = spec.partition(",")
+        name, colon, argument = _parted(kind, spec)
         what, table = kind.rstrip("s"), self.tables[kind]
         self.check(kind, spec)
         if kind in ("planners", "followers", "services"):
@@ -155,6 +153,14 @@ class Registry:
                 f"sampler but a {type(made).__name__}: a sampler has a name, and its kind is "
                 f"'weighted' or 'search', not {kind!r}"
             )
+
+
+def _parted(kind: str, spec: str) -> tuple[str, str, str]:
+    """A spec's name, what stands behind it, and the argument."""
+    name, colon, argument = spec.partition(":")
+    if kind == "followers" and "," in name:  # options of one that needs no path
+        return spec.partition(",")
+    return name, colon, argument
 
 
 def load_plugins(

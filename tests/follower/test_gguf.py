@@ -270,6 +270,16 @@ def test_a_spec_without_a_file_is_wrong_usage(capsys: pytest.CaptureFixture[str]
     assert "gguf:./model.gguf" in capsys.readouterr().err
 
 
+def test_without_the_package_that_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where disciple-ext was installed without its dependencies."""
+    path = write(tmp_path / "tiny.gguf")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(FollowerError, match="pip install gguf"):
+        from_gguf(str(path))
+
+
 def test_hf_names_gguf(tmp_path: Path) -> None:
     path = write(tmp_path / "tiny.gguf")
     for given in (path, tmp_path):

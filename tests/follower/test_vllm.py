@@ -264,9 +264,23 @@ def follower(request: pytest.FixtureRequest, saved: Path) -> Any:
         pytest.skip("vLLM is not installed here: `make test-vllm` makes an environment with it")
     if request.param == "logprobs":
         return ours.from_logprobs(str(saved), dtype="float32", kv_cache_memory_bytes=2**26)
-    if not torch.cuda.is_available():
-        pytest.skip("genlm-backend's capture path needs a CUDA device")
-    return ours.from_capture(str(saved), dtype="float32", gpu_memory_utilization=0.3)
+    if torch.cuda.is_available():
+        return ours.from_capture(str(saved), dtype="float32", gpu_memory_utilization=0.3)
+    if not ours._triton_compiles():
+        pytest.skip(
+            "genlm-backend's capture path needs a CUDA device, or tests/follower/interpreted.py"
+        )
+    return ours.from_capture(str(saved), kv_cache_memory_bytes=2**26)
+
+
+@pytest.mark.vllm
+def test_which_model_runner_it_was(follower: Any) -> None:
+    """Capturing hooks into V2; the public API takes what vLLM chooses."""
+    lm = getattr(follower.backend, "lm", None)
+    engine = follower.backend.llm if lm is None else lm.llm_engine
+    worker = engine.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker
+    print(f"V2 model runner: {worker.use_v2_model_runner}")
+    assert worker.use_v2_model_runner == ours._triton_compiles()
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from disciple_ext import FollowerError, UsageError, cli
 from disciple_ext.doctor import _models
@@ -129,7 +130,9 @@ def test_it_writes_texts(wheel: Path, listed: Path, capsys: pytest.CaptureFixtur
     add("tiny")
     follower = load_follower("tiny")
     assert follower.name == "tiny" and follower.vocabulary.size == 266
-    with pytest.raises(UsageError, match="takes no argument"):
+    narrow = load_follower("tiny,dtype=bfloat16")
+    assert narrow.name == "tiny,dtype=bfloat16" and narrow.backend.dtype == torch.bfloat16
+    with pytest.raises(UsageError, match="'other' is no option.*tiny,dtype=null"):
         load_follower("tiny:other")
 
 

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disciple_ext.errors import UsageError
-from disciple_ext.registry.specs import call, options_of, parse_options, spell_options, split_specs
+from disciple_ext.registry.specs import (
+    call,
+    options_of,
+    parse_options,
+    spell_options,
+    split_model,
+    split_specs,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,13 +49,37 @@ def test_malformed_options_are_refused(text: str) -> None:
         ("smc:a=0.7,b=x,is,rs:c=1", ["smc:a=0.7,b=x", "is", "rs:c=1"]),
         ("smc:a=x:y,b=1", ["smc:a=x:y,b=1"]),
         ('smc:a="x,y",is', ['smc:a="x,y"', "is"]),
-        ("is,a=1", ["is", "a=1"]),
+        ("is,a=1", ["is,a=1"]),
+        (
+            "smollm2,dtype=bfloat16,hf:a/b,embedded",
+            ["smollm2,dtype=bfloat16", "hf:a/b", "embedded"],
+        ),
         (" smc , ,is,", ["smc", "is"]),
         ("", []),
     ],
 )
 def test_a_list_of_specs_keeps_options_with_their_names(text: str, specs: list[str]) -> None:
     assert split_specs(text) == specs
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "options"),
+    [
+        ("./m", "./m", ""),
+        ("./m,dtype=float32", "./m", "dtype=float32"),
+        ("./a, b.gguf , dtype = float32,device=cpu", "./a, b.gguf ", " dtype = float32,device=cpu"),
+        ("./a=1,b", "./a=1,b", ""),
+        ("./a,b=1,c,d=2", "./a,b=1,c", "d=2"),
+        ('m,a="x,y=1"', "m", 'a="x,y=1"'),
+        ("m,a=", "m", "a="),
+        (",a=1", "", "a=1"),
+        ("a\nb,c=1", "a\nb", "c=1"),
+    ],
+)
+def test_options_stand_behind_a_path_that_may_have_commas(
+    text: str, model: str, options: str
+) -> None:
+    assert split_model(text) == (model, options)
 
 
 _floats = st.floats(allow_nan=False, allow_infinity=False)

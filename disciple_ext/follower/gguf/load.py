@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,6 +84,8 @@ def load_gguf(
         UsageError: there is no such dtype or device.
         FollowerError: there is no such file, it is damaged, or its model cannot be read.
     """
+    if find_spec("gguf") is None:
+        raise FollowerError("the package 'gguf' reads GGUF files, and is missing: pip install gguf")
     place = default_device() if device is None else device_named(device)
     numbers = None if dtype is None else dtype_named(dtype)
     header = read_header(Path(path).expanduser())
