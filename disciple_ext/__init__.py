@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .model.masks.formal import JsonMask as JsonMask
     from .model.masks.formal import RegexMask as RegexMask
     from .model.masks.formal import WordsMask as WordsMask
+    from .protocol.measure import BaseMeasure as BaseMeasure
+    from .protocol.measure import Measure as Measure
     from .records.program import Program as Program
     from .records.result import Attempt as Attempt
     from .records.result import Particle as Particle
@@ -91,6 +93,7 @@ _MODULES = {
         "PunctuationMask",
         "WordLengthMask",
     ),
+    "protocol.measure": ("BaseMeasure", "Measure"),
     "records.program": ("Program",),
     "records.result": ("Attempt", "Particle", "Result", "Usage"),
     "loop.steer": ("arun_program", "aself_steer", "run_program", "self_steer"),
@@ -102,6 +105,7 @@ __all__ = [
     "Attempt",
     "AvoidCharsMask",
     "AvoidWordsMask",
+    "BaseMeasure",
     "BaseModel",
     "CharsMask",
     "ChoiceMask",
@@ -115,6 +119,7 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "MaxCharsMask",
+    "Measure",
     "NoParticleAlive",
     "Particle",
     "PlannerError",

@@ -116,7 +116,9 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         from .models.store import find
 
         _no_argument(name, argument)
-        return from_gguf(str(find(name)), name=name)
+        made = from_gguf(str(find(name)), name=name)
+        made.base_measure = catalogue()[name].base_measure
+        return made
 
     return {
         **{name: partial(added, name) for name in catalogue()},

@@ -10,6 +10,7 @@ import typer
 
 from ..demo import DEMO, DemoRow, DemoTask, run_demo
 from .console import answer, answer_json, escape, note
+from .measure import measuring
 from .progress import hush
 
 __all__ = ["EXAMPLES", "demo"]
@@ -18,12 +19,15 @@ EXAMPLES = ("disciple demo", "disciple demo --json | jq .passed")
 _WIDTH = 88
 
 
+@measuring
 def demo(
     follower: Annotated[
         str, typer.Option("--follower", help="Who writes: embedded, hf:... or vllm:...")
     ] = "embedded",
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as JSON.")] = False,
+    *,
+    measure: dict[str, Any],
 ) -> None:
     """Solve nine tasks, one of each of COLLIE's types.
 
@@ -33,7 +37,7 @@ def demo(
         hush()
     started = time.monotonic()
     rows = []
-    for row in run_demo(follower=follower, seed=seed, start=_announce):
+    for row in run_demo(follower=follower, seed=seed, measure=measure, start=_announce):
         rows.append(row)
         if as_json:
             answer_json(_data(row))

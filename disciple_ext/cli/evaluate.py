@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import UsageError
 from ..registry.specs import split_specs
 from .console import answer, answer_json, examples, note
+from .measure import measuring
 from .planner import Examples, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import hush
 
@@ -32,6 +33,7 @@ EXAMPLES = (
     "disciple eval puzzles --method smc,follower,beam --out runs/puzzles",
     "disciple eval words --method is --out runs/words",
     "disciple eval puzzles --method planner,cot --planner openai:gpt-4o --out runs/alone",
+    "disciple eval collie --follower smollm2 --temperature 1 --alpha 1.5 --out runs/power",
     "disciple eval collie --method smc --shard 1/2 --out runs/part-1",
 )
 CONVERT_EXAMPLES = ("disciple eval convert all_data.dill collie",)
@@ -57,6 +59,7 @@ def names(text: str, option: str) -> list[str]:
 
 
 # Long: each option is a parameter.
+@measuring
 def suite(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
@@ -119,6 +122,8 @@ def suite(
         bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    *,
+    measure: dict[str, Any],
 ) -> None:
     """Weighted Pass@1 on a suite: one line for each task type and method."""
     if follower == "embedded":
@@ -139,6 +144,7 @@ def suite(
         timeout=timeout,
         resume=resume,
         follower=follower,
+        measure=measure,
         planner=make_planner(
             planner, no_cache=no_cache, record=record, prices=prices, examples=examples_
         ),

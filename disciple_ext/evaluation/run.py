@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,10 @@ from ..errors import PluginError, UsageError
 from ..follower import from_loaded
 from ..planner.base import PlannerLike, as_planner
 from ..planner.purse import Purse
+from ..protocol.adapters import measured
+from ..protocol.measure import BaseMeasure
 from ..registry.plugins import load_plugins
+from ..run.setting import chosen_measure
 from .concurrency import each
 from .logs.log import RESULTS, LogWriter, Row, read_log, read_run, write_run
 from .logs.provenance import mismatch
@@ -42,6 +45,7 @@ def evaluate(
     timeout: float | None = None,
     resume: bool = False,
     follower: Any = "embedded",
+    measure: BaseMeasure | Mapping[str, Any] | None = None,
     planner: str | PlannerLike = "expert",
     max_cost: float | None = None,
     concurrency: int = 1,
@@ -71,6 +75,9 @@ def evaluate(
         timeout: seconds for a run of a program; the suite's (120, 240 and 360) where it is None.
         resume: go on with a log: what it holds is not run again.
         follower: a spec, or a loaded follower.
+        measure: the base measure of all methods that the follower writes for, or what it has other
+            than the follower's own (see :func:`~disciple_ext.self_steer`). ``log_prob`` of the
+            methods without a program is under the model as it is.
         planner: a planner's spec, or a planner.
         max_cost: US dollars that the planner's calls may cost in all runs of this call together;
             before the call that may exceed it the evaluation ends, and can be resumed.
@@ -119,7 +126,9 @@ def evaluate(
     given = registry.make("followers", follower) if isinstance(follower, str) else follower
     loaded = from_loaded(given)
     purse = Purse(max_cost) if max_cost is not None else None
-    setup = Setup(suite, registry, writer, loaded, timeout, purse)
+    under = chosen_measure(loaded, measure)
+    measured(loaded, under)  # refused before anything runs
+    setup = Setup(suite, registry, writer, loaded, timeout, purse, under)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
     # Before the first run, so that even an interrupted log says what it was made with.
     _describe(out, described(settings, setup, instances), goes_on=bool(earlier) or resume)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..protocol.measure import Role
 from ..protocol.utf8 import valid_bytes
 from ..protocol.vocabulary import TokenMask
 from .particle import Particle
@@ -53,10 +54,16 @@ class BytewiseText(Particle):
         """The characters so far; the first verb that needs them begins them."""
         self._room_for(1)
         if self.spelled is None:
-            proposal = Spelling.after(self.context, self.char_tolerance)
-            prior = None
+            tolerance, prior = self.char_tolerance, None
             if self.prior is not None:
-                prior = Spelling.after(self.prior, self.char_tolerance)
+                proposal = Spelling.after(self.context, tolerance, Role.PROPOSAL)
+                prior = Spelling.after(self.prior, tolerance)
+            elif self.context.follower.measure.split:
+                # One context, but two distributions.
+                proposal = Spelling.after(self.context, tolerance, Role.SHARED)
+                prior = Spelling.after(self.context, tolerance)
+            else:
+                proposal = Spelling.after(self.context, tolerance)
             charged = (self.prior or self.context).log_pending
             spelled = Spelled(proposal, prior, charged, charged)
             # The blank at the end of a preface joins the first token of the text.
