@@ -93,7 +93,8 @@ class BytewiseText(Particle):
         # The last is what is scored: the prior, or the proposal where there is none.
         log_text = float(found[-1][1][byte])
         if log_text == -math.inf:
-            self._die("impossible_mask", f"the model gives {chr(byte)!r} no probability here")
+            what = f"the model gives {chr(byte)!r} no probability here{self._under_measure}"
+            self._die("impossible_mask", what)
         return Spelled(
             found[0][0].then(byte),
             found[-1][0].then(byte) if spelled.prior is not None else None,
@@ -109,7 +110,8 @@ class BytewiseText(Particle):
         scored, logs = await spelled.scored.following(allowed)
         log_mass = log_fsum(logs[allowed])
         if log_mass == -math.inf:
-            self._die("impossible_mask", "nothing that may come next has any probability")
+            what = "nothing that may come next has any probability"
+            self._die("impossible_mask", f"{what}{self._under_measure}")
         self._charge(cause, log_mass - spelled.charged - log_q)
         self.spelled = replace(
             spelled,
@@ -129,7 +131,8 @@ class BytewiseText(Particle):
         may = np.array([given[END], given[:END].any()])
         shares = shares_of(both, may, proposal)
         if shares is None:
-            self._die("impossible_mask", "nothing that may come next has any probability")
+            what = "nothing that may come next has any probability"
+            self._die("impossible_mask", f"{what}{self._under_measure}")
         ends = self.random.choose(shares.tolist()) == 0
         outcome = given.copy()
         outcome[END if not ends else slice(0, END)] = False

@@ -169,8 +169,8 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         )
         if drawn.token < 0:
             self._die_of_mask(support)
-        if drawn.log_p == -math.inf and ctx.follower.measure.prior.truncates:
-            self._die_of_mask(support, f"the drawn token {ctx.token(drawn.token)!r}")
+        if drawn.log_p == -math.inf and self._under_measure:
+            self._die_of_measure(drawn.token, "drawn")
         # p(x | B) q(A and B) / q(x); the mass of what is pending is the prior's own.
         log_pending = (prior or ctx).log_pending
         what = support.name if support is not None else ""
@@ -211,8 +211,8 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
             allowed = self._allowed(None)
             if allowed is not None and token not in allowed:
                 self._die_of_mask(None, f"the forced token {self.context.token(token)!r}")
-            if log_p == -math.inf and scored.follower.measure.prior.truncates:
-                self._die_of_mask(None, f"the forced token {self.context.token(token)!r}")
+            if log_p == -math.inf and self._under_measure:
+                self._die_of_measure(token, "forced")
             # Only the first token has something pending: `_append` consumes it.
             self._charge(cause, log_p - scored.log_pending, text)
             self.log_prior += log_p
@@ -288,13 +288,22 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         asked = f" within {support.name}" if support is not None else ""
         pending = self.context.pending
         after = f", after a draw that left {pending.name}" if pending is not None else ""
-        measure = self.context.follower.measure.prior
-        if measure.truncates:
-            after += f", under the base measure, which keeps only {measure}"
         self._die(
             "impossible_mask",
-            f"{what or 'every next token'} is ruled out{asked} by {self.masks.describe()}{after}",
+            f"{what or 'every next token'} is ruled out{asked} by {self.masks.describe()}{after}"
+            f"{self._under_measure}",
         )
+
+    def _die_of_measure(self, token: int, how: str) -> NoReturn:
+        text = self.context.token(token)
+        what = f"the {how} token {text!r} has no probability{self._under_measure}"
+        self._die("impossible_mask", what)
+
+    @property
+    def _under_measure(self) -> str:
+        """What a message says of a prior that rules tokens out; nothing where it rules out none."""
+        prior = self.context.follower.measure.prior
+        return f", under the base measure ({prior})" if prior.truncates else ""
 
     def _die(self, finish_reason: str, what: str) -> NoReturn:
         self.line = program_line()
