@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from ...protocol.measure import SPARE, RowMeasure
 
 __all__ = ["warped"]
 
-_HEADS = (128, 2048)
-"""Tokens looked at for a nucleus before the whole vocabulary is sorted, which takes 20 times as
-long: most have fewer than the first."""
+_HEAD = 2048
+"""Tokens looked at first for a nucleus: most have fewer."""
 
 
 def warped(
@@ -98,43 +98,35 @@ def _cut(rows: torch.Tensor, how: RowMeasure) -> None:
 
 def _floors(rows: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
     """The least logit that top-k and top-p keep, shape (rows,)."""
-    size = rows.shape[-1]
+    if top_p == 1.0:
+        return _kth(rows, top_k)
+    head, total = _descending(rows), rows.logsumexp(-1).double().exp()
     if top_k:
-        head = rows.topk(top_k).values
-        floors = head[:, -1]
-        if top_p < 1.0:
-            # Those as likely as the last one are kept, too.
-            tied = (rows == floors[:, None]).sum(-1) - (head == floors[:, None]).sum(-1)
-            total = head.double().exp().sum(-1) + tied * floors.double().exp()
-            floors = _nucleus(head, total, top_p)
-        return floors
-    total = rows.logsumexp(-1).double().exp()
-    floors = rows.new_full((len(rows),), -math.inf)
-    left = torch.arange(len(rows), device=rows.device)
-    for most in (*_HEADS, size):
-        some = rows[left] if len(left) < len(rows) else rows
-        if most >= size:
-            head = some.sort(descending=True).values
-            floors[left] = _nucleus(head, total[left], top_p)
+        floors = head[:, top_k - 1]
+        # Those as likely as the last one are kept, too.
+        kept = int((head >= floors[:, None]).sum(-1).max())
+        head = head[:, :kept].where(head[:, :kept] >= floors[:, None], -math.inf)
+        total = head.double().exp().sum(-1)
+    for most in (_HEAD, head.shape[-1]):
+        before = head[:, :most].exp().cumsum(-1, dtype=torch.float64) < top_p * total[:, None]
+        last = before.sum(-1)
+        if int(last.max()) < most:
             break
-        head = some.topk(most).values
-        reached = head.double().exp().sum(-1) >= top_p * total[left]
-        floors[left[reached]] = _nucleus(head[reached], total[left[reached]], top_p)
-        left = left[~reached]
-        if not len(left):
-            break
-    return floors
+    # Even all of them may have less, by rounding; then all are kept.
+    return head.gather(-1, last.clamp(max=head.shape[-1] - 1)[:, None])[:, 0]
 
 
-def _nucleus(head: torch.Tensor, total: torch.Tensor, top_p: float) -> torch.Tensor:
-    """The least of a row's largest logits that together have the share ``top_p`` of its total.
+def _kth(rows: torch.Tensor, k: int) -> torch.Tensor:
+    """The k-th largest logit of each row."""
+    if rows.device.type != "cpu":
+        return rows.topk(k).values[:, -1]
+    place = rows.shape[-1] - k
+    return torch.from_numpy(np.partition(rows.numpy(), place, axis=-1)[:, place].copy())
 
-    Args:
-        head: the largest logits, descending, shape (rows, any); all of them where even they have
-            less, by rounding.
-        total: sum of the exponentiated logits, shape (rows,).
-        top_p: the share.
-    """
-    before = (head.double().exp().cumsum(-1) < top_p * total[:, None]).sum(-1)
-    last = before.clamp(max=head.shape[-1] - 1)
-    return head.gather(-1, last[:, None])[:, 0]
+
+def _descending(rows: torch.Tensor) -> torch.Tensor:
+    """The logits of each row, the largest first."""
+    if rows.device.type != "cpu":
+        return rows.sort(descending=True).values
+    # numpy sorts with vector instructions: 25 times as fast on a vocabulary of 49,152 tokens.
+    return torch.from_numpy(np.sort(rows.numpy(), axis=-1)).flip(-1)
