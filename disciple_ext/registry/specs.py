@@ -30,8 +30,10 @@ def split_specs(text: str) -> list[str]:
     """
     specs: list[str] = []
     for piece in _pieces(text):
-        # Commas part both specs and options, so only NAME=VALUE behind a spec with options is one.
-        if specs and ":" in specs[-1] and _OPTION.match(piece):
+        # Commas part both specs and options, so only NAME=VALUE behind a spec with options is one,
+        # or one of the base measure's behind a follower.
+        own = specs and _OPTION.match(piece)
+        if own and (":" in specs[-1] or piece.partition("=")[0].strip() in OPTIONS):
             specs[-1] += f",{piece}"
         elif piece:
             specs.append(piece)
