@@ -70,7 +70,8 @@ def mismatch(before: Mapping[str, Any], now: Mapping[str, Any], place: Path) -> 
         EvaluationError: settings that one log cannot mix differ; the message names them.
     """
     # Logs of before there was a choice were made by the model as it is.
-    before = {"measure": PLAIN.to_dict(), **before}
+    plain = {"measure": PLAIN.to_dict()}
+    before, now = {**plain, **before}, {**plain, **now}
     wrong = [
         f"{name} was {before.get(name)!r}, and is {now.get(name)!r}"
         for name in (*FIXED, *now.get("settings", ()))
