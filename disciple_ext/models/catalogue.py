@@ -43,7 +43,7 @@ class Entry:
     licence: str
     card: str
     source: str
-    temperature: float
+    temperature: float = 1.0
 
     @property
     def base_measure(self) -> BaseMeasure:
