@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from .model.masks.formal import JsonMask as JsonMask
     from .model.masks.formal import RegexMask as RegexMask
     from .model.masks.formal import WordsMask as WordsMask
+    from .protocol.measure import BaseMeasure as BaseMeasure
+    from .protocol.measure import Measure as Measure
     from .records.program import Program as Program
     from .records.result import Attempt as Attempt
     from .records.result import Particle as Particle
@@ -98,6 +100,7 @@ _MODULES = {
         "PunctuationMask",
         "WordLengthMask",
     ),
+    "protocol.measure": ("BaseMeasure", "Measure"),
     "records.program": ("Program",),
     "records.result": ("Attempt", "Particle", "Result", "Usage"),
     "loop.steer": ("arun_program", "aself_steer", "run_program", "self_steer"),
@@ -109,6 +112,7 @@ __all__ = [
     "Attempt",
     "AvoidCharsMask",
     "AvoidWordsMask",
+    "BaseMeasure",
     "BaseModel",
     "CharsMask",
     "ChoiceMask",
@@ -122,6 +126,7 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "MaxCharsMask",
+    "Measure",
     "NoParticleAlive",
     "Particle",
     "PlannerError",

@@ -141,7 +141,9 @@ def register_followers() -> dict[str, Callable[[str], Any]]:
         ) -> Any:
             placed: dict[str, Any] = {"dtype": dtype, "device": device, "threads": threads}
             spec = f"{name},{argument}" if argument else name
-            return from_gguf(str(find(name)), name=spec, **placed)
+            made = from_gguf(str(find(name)), name=spec, **placed)
+            made.base_measure = catalogue()[name].base_measure
+            return made
 
         return call("follower", name, load, argument, after=",") if argument else load()
 

@@ -6,7 +6,7 @@ The prompts are our own, in COLLIE's language. What judges the texts is the grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,13 +110,18 @@ DEMO = tuple(_tasks())
 
 
 def run_demo(
-    *, follower: str | None = None, seed: int = 0, start: Callable[[DemoTask], None] | None = None
+    *,
+    follower: str | None = None,
+    seed: int = 0,
+    measure: Mapping[str, Any] | None = None,
+    start: Callable[[DemoTask], None] | None = None,
 ) -> Iterator[DemoRow]:
     """Solve the nine tasks, one by one.
 
     Args:
         follower: spec of the follower, or None for the default.
         seed: seed of every run.
+        measure: what the base measure has other than the follower's own.
         start: called with each task before it is solved.
 
     Yields:
@@ -133,7 +138,7 @@ def run_demo(
             start(task)
         asked = Task(task.prompt, n=task.n, limits=Limits(timeout=240))
         try:
-            result = self_steer(asked, follower=follower, seed=seed)
+            result = self_steer(asked, follower=follower, seed=seed, measure=measure)
         except FollowerError:
             # The other eight tasks would fail with it, too.
             raise

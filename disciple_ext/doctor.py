@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import DiscipleError
 from .models.default import default_follower
 from .models.store import holdings
+from .protocol.measure import PLAIN
 
 if TYPE_CHECKING:
     from .sandbox.host.host import Witness
@@ -136,7 +137,9 @@ def _embedded() -> Condition:
     ) else []  # fmt: skip
     if weights:
         size = sum(Path(str(item)).stat().st_size for item in weights)
-        return Condition("embedded follower", True, False, f"{size / 1e6:.1f} MB of weights")
+        detail = f"{size / 1e6:.1f} MB of weights; base measure: {PLAIN}"
+        facts = {"base_measure": PLAIN.to_dict()}
+        return Condition("embedded follower", True, False, detail, facts=facts)
     fix = "reinstall disciple-ext, or name another with --follower hf:ID_OR_PATH"
     return Condition("embedded follower", False, True, "its weights are missing", fix)
 
@@ -153,8 +156,11 @@ def _models() -> list[Condition]:
     for held in holdings():
         name = held.model.name
         detail = f"{held.state}: {held.path}" if held.path else "not on this machine"
+        measure = held.model.base_measure
+        detail += f"; base measure: {measure}"
         fix = "" if held.usable else f"disciple models add {name}"
-        found.append(Condition(name, held.usable, False, detail, fix))
+        facts = {"base_measure": measure.to_dict()}
+        found.append(Condition(name, held.usable, False, detail, fix, facts))
     return found
 
 

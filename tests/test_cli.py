@@ -132,6 +132,16 @@ def test_run_as_json_is_a_result_of_schema_1(disciple: Disciple) -> None:
     assert result.to_dict() == data
 
 
+def test_the_base_measure_is_in_the_result(disciple: Disciple) -> None:
+    asked = ("run", TASK, "-n", "2", "--follower", "embedded,temperature=0.5,top_k=90")
+    done = disciple(*asked, "--temperature", "0.8", "--alpha", "1.2", "--proposal-top-p", "0.9")
+    # A flag goes before the spec, and each option counts by itself.
+    assert "base measure: temperature=0.8, top_k=90, alpha=1.2, proposal: " in done.stderr
+    data = json.loads(disciple(*asked, "--json").stdout)
+    prior = {"temperature": 0.5, "top_p": 1.0, "top_k": 90, "min_p": 0.0}
+    assert data["measure"] == {"prior": prior, "proposal": None, "power": 1.0}
+
+
 def test_one_seed_gives_one_answer(disciple: Disciple) -> None:
     first, second = (disciple("run", TASK, "-n", "2", "--seed", "9", "-q") for _ in range(2))
     assert first.stdout == second.stdout != ""
@@ -175,6 +185,8 @@ def test_a_rejected_answer_exits_with_1(disciple: Disciple) -> None:
         (["run", ""], "the task is empty"),
         (["run", "   \n"], "the task is empty"),
         (["run", TASK, "-n", "0"], "at least 1, not 0"),
+        (["run", TASK, "--top-p", "0"], "top_p must be a number above 0"),
+        (["run", TASK, "--follower", "embedded,top_k=many"], "top_k must be a whole number"),
         (["run", TASK, "--timeout", "-1"], "above 0 seconds, not -1"),
         (["run", TASK, "--timeout", "nan"], "above 0 seconds"),
         (["run", TASK, "--retries", "0"], "at least 1"),

@@ -12,6 +12,7 @@ from ..demo import DEMO, DemoRow, DemoTask, run_demo
 from ..models.default import named_follower
 from .console import answer, answer_json, escape, note
 from .follower import FollowerName
+from .measure import measuring
 from .progress import hush
 
 __all__ = ["EXAMPLES", "demo"]
@@ -20,10 +21,13 @@ EXAMPLES = ("disciple demo", "disciple demo --json | jq .passed")
 _WIDTH = 88
 
 
+@measuring
 def demo(
     follower: FollowerName = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every run.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print each result as JSON.")] = False,
+    *,
+    measure: dict[str, Any],
 ) -> None:
     """Solve nine tasks, one of each of COLLIE's types.
 
@@ -33,7 +37,7 @@ def demo(
     follower = named_follower(follower)
     started = time.monotonic()
     rows = []
-    for row in run_demo(follower=follower, seed=seed, start=_announce):
+    for row in run_demo(follower=follower, seed=seed, measure=measure, start=_announce):
         rows.append(row)
         if as_json:
             answer_json(_data(row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..registry.specs import split_specs
 from .console import answer, answer_json, examples, note
 from .follower import FollowerName
+from .measure import measuring
 from .planner import Examples, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import hush
 
@@ -33,6 +34,7 @@ EXAMPLES = (
     "disciple eval puzzles --method smc,follower,beam --out runs/puzzles",
     "disciple eval words --method is --out runs/words",
     "disciple eval puzzles --method planner,cot --planner openai:gpt-4o --out runs/alone",
+    "disciple eval collie --follower smollm2 --temperature 1 --alpha 1.5 --out runs/power",
     "disciple eval collie --method smc --shard 1/2 --out runs/part-1",
 )
 CONVERT_EXAMPLES = ("disciple eval convert all_data.dill collie",)
@@ -58,6 +60,7 @@ def names(text: str, option: str) -> list[str]:
 
 
 # Long: each option is a parameter.
+@measuring
 def suite(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="Directory for results.jsonl and run.json.")],
@@ -118,6 +121,8 @@ def suite(
         bool, typer.Option("--resume", help="Go on with a log that was interrupted.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    *,
+    measure: dict[str, Any],
 ) -> None:
     """Weighted Pass@1 on a suite: one line for each task type and method."""
     hush(follower)
@@ -137,6 +142,7 @@ def suite(
         timeout=timeout,
         resume=resume,
         follower=follower,
+        measure=measure,
         planner=make_planner(
             planner, no_cache=no_cache, record=record, prices=prices, examples=examples_
         ),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import shlex
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import UsageError
+from ..protocol.measure import PLAIN, BaseMeasure
 from ..records.program import Program
 from ..records.result import Result
 from ..records.task import Limits, Task
@@ -17,6 +18,7 @@ from .console import answer, answer_json, note
 from .failure import cost, failing
 from .files import read_program, read_task
 from .follower import FollowerName
+from .measure import MEASURE_EXAMPLE, measuring
 from .planner import LibraryMode, MaxCost, NoCache, PlannerName, PricesFile, Record, make_planner
 from .progress import Progress
 from .view import Trace, tracing
@@ -32,6 +34,7 @@ RUN_EXAMPLES = (
     "disciple run - --verify 'python verify.py' < task.txt",
     'disciple run "Write a haiku." --planner openai:gpt-4o --service taste=judge:gpt-4o-mini',
     'disciple run "Please generate a sentence with exactly 12 words." --trace run.html',
+    MEASURE_EXAMPLE,
 )
 PLAN_EXAMPLES = (
     'disciple plan "Please generate a sentence with exactly 12 words." > twelve.py',
@@ -41,6 +44,7 @@ EXEC_EXAMPLES = (
     "disciple exec twelve.py",
     "disciple exec twelve.py --follower hf:./my-model --json",
     "disciple exec mine.py --sandbox none  # a program that you wrote yourself",
+    "disciple exec twelve.py --alpha 1.5 --proposal-temperature 0.8",
     "disciple exec steps.py --service steps=python:checks.py:steps",
 )
 
@@ -90,6 +94,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as 
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress and no summary.")]
 
 
+@measuring
 def run(
     task: TaskText,
     planner: PlannerName = "expert",
@@ -117,6 +122,8 @@ def run(
     trace: Trace = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    *,
+    measure: dict[str, Any],
 ) -> None:
     """Turn a task into a text that obeys it, and print the text."""
     asked = Task(
@@ -139,6 +146,7 @@ def run(
             follower=follower,
             sampler=sampler,
             seed=seed,
+            measure=measure,
             retries=retries,
             max_cost=max_cost,
             library=library,
@@ -188,6 +196,7 @@ def plan(
             note(f"cost: {cost(made.cost)}")
 
 
+@measuring
 def exec_(
     program: Annotated[str, typer.Argument(help="A program's file, or - for standard input.")],
     task: Annotated[
@@ -205,6 +214,8 @@ def exec_(
     trace: Trace = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    *,
+    measure: dict[str, Any],
 ) -> None:
     """Run a saved program, and print the text."""
     # Before anything is loaded: a file that is not there should not cost seconds.
@@ -228,6 +239,7 @@ def exec_(
             follower=follower,
             sampler=sampler,
             seed=seed,
+            measure=measure,
             sandbox=sandbox,
             services=_services(service),
             on_event=progress,
@@ -262,6 +274,9 @@ def _summary(result: Result) -> str:
     if result.log_evidence is not None:
         parts.append(f"log evidence: {result.log_evidence:.2f}")
     parts.append(f"seed: {result.seed}")
+    measure = BaseMeasure.from_dict(result.measure)
+    if measure != PLAIN:
+        parts.append(f"base measure: {measure}")
     if result.program["planner"] not in ("expert", "user"):
         parts.append(f"cost: {cost(result.cost)}")
     return ", ".join(parts)

@@ -13,6 +13,7 @@ from genlm.backend.tokenization import Token
 from genlm.control import Potential
 
 from ..protocol.follower import Follower
+from ..protocol.measure import Role
 from ..protocol.prefix import Prefix
 from ..protocol.requests import LogProbs, Mass, Score
 from ..samplers.weights import log_sum
@@ -30,6 +31,7 @@ class FollowerPotential(Potential):  # type: ignore[misc]  # genlm ships no type
     Attributes:
         follower: the follower.
         temperature: divides the logits.
+        role: what it is asked for, under the base measure of a run.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class FollowerPotential(Potential):  # type: ignore[misc]  # genlm ships no type
         """
         self.follower = follower
         self.temperature = temperature
+        self.role = Role.PLAIN
         self._ids = np.asarray(follower.vocabulary.text_mask.ids)
         self._ends = np.asarray(follower.vocabulary.eos_mask.ids)
         texts = follower.vocabulary.tokens
@@ -51,12 +54,15 @@ class FollowerPotential(Potential):  # type: ignore[misc]  # genlm ships no type
         self._tokens = {token.token_id: token for token in self.vocab}
         self._start = _start(follower, prompt)
 
-    def at(self, prompt: str | Iterable[int], temperature: float = 1.0) -> FollowerPotential:
+    def at(
+        self, prompt: str | Iterable[int], temperature: float = 1.0, role: Role = Role.PLAIN
+    ) -> FollowerPotential:
         """The same follower under another prompt; the tables are shared."""
         # Hints change the prompt, and the table of tokens is as long as the vocabulary.
         other = copy.copy(self)
         other.__dict__.pop("_autobatched", None)  # genlm's own view of this one
         other.temperature = temperature
+        other.role = role
         other._start = _start(self.follower, prompt)
         return other
 
@@ -69,7 +75,7 @@ class FollowerPotential(Potential):  # type: ignore[misc]  # genlm ships no type
         ids = _ids(context)
         if not ids:
             return 0.0
-        logs = await self.follower.ask(Score(self._start, ids, self.temperature))
+        logs = await self.follower.ask(Score(self._start, ids, self.temperature, self.role))
         return math.fsum(logs) if min(logs) > -math.inf else -math.inf
 
     async def complete(self, context: Sequence[Any]) -> float:
@@ -80,13 +86,14 @@ class FollowerPotential(Potential):  # type: ignore[misc]  # genlm ships no type
     async def logw_eos(self, context: Sequence[Any]) -> float:
         """Log-probability of the end of text after the tokens."""
         mask = self.follower.vocabulary.eos_mask
-        request = Mass(self._start.extend(_ids(context)), mask, self.temperature)
+        request = Mass(self._start.extend(_ids(context)), mask, self.temperature, self.role)
         return float(await self.follower.ask(request))
 
     async def logw_next(self, context: Sequence[Any]) -> Any:
         """Log-probabilities of the next token, the end of text last."""
         at = self._start.extend(_ids(context))
-        row = np.asarray(await self.follower.ask(LogProbs(at, self.temperature)), np.float64)
+        request = LogProbs(at, self.temperature, self.role)
+        row = np.asarray(await self.follower.ask(request), np.float64)
         return self.make_lazy_weights(np.append(row[self._ids], log_sum(row[self._ends])))
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ from genlm.control.sampler import (
 
 from ..errors import UsageError
 from ..protocol.follower import Follower
+from ..protocol.measure import Role
 from ..services.base import Service
 from .coercion import Units, units_of
 from .follower import FollowerPotential
@@ -152,7 +153,9 @@ class _Bound(Service):
         before = await self._log_weight(ids, False)
         if before == -math.inf:  # the samplers take it for granted that it is not
             return _reply(None, before, before, before)
-        proposal, sampler = self._sampler(tuple(payload["prompt"]), temperature)
+        prompt, prior = tuple(payload["prompt"]), payload["prior"]
+        role = Role.SHARED if prior is None else Role.PROPOSAL
+        proposal, sampler = self._sampler(prompt, temperature, role)
         try:
             token, log_weight, _ = await _sample(sampler, context, payload["draw"])
         except (AssertionError, TypeError) as error:
@@ -165,25 +168,25 @@ class _Bound(Service):
         if log_weight == -math.inf:
             return _reply(None, before, log_weight, log_weight)
         log_p = log_q = (await proposal.logw_next(context))[token]
-        if payload["prior"] is not None:
-            prior = self._llm.at(payload["prior"], temperature)
-            log_p = (await prior.logw_next(context))[token]
+        if prior is not None or self.follower.measure.split:
+            scored = self._llm.at(prompt if prior is None else prior, temperature, Role.PRIOR)
+            log_p = (await scored.logw_next(context))[token]
         ended = token == self._llm.eos
         after = await self._log_weight(ids if ended else [*ids, token.token_id], ended)
         # The sampler's weight is under the proposal; p / q makes it one under the prior.
         drawn, log_weight = None if ended else token.token_id, log_weight + log_p - log_q
         return _reply(drawn, before, after, log_weight, log_p, log_q)
 
-    def _sampler(self, prompt: tuple[int, ...], temperature: float) -> tuple[Any, Any]:
+    def _sampler(self, prompt: tuple[int, ...], temperature: float, role: Role) -> tuple[Any, Any]:
         """The follower under a prompt, and the token sampler over it."""
-        key = (prompt, temperature)
+        key = (prompt, temperature, role)
         known = self._samplers.get(key)
         if known is None:
             if self._coerced is None:
                 # A language model reads any token; genlm's pruning looks for bytes.
                 prune = not isinstance(self._potential.vocab[0], Token)
                 self._coerced = self._potential.coerce(self._llm, f=self._units, prune=prune)
-            llm = self._llm.at(prompt, temperature)
+            llm = self._llm.at(prompt, temperature, role)
             if self._first is not None:  # hints change the prompt: tables are shared
                 known = llm, _put_under(self._first, llm)
             else:

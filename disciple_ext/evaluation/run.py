@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,10 @@ from ..errors import PluginError, UsageError
 from ..follower import from_loaded
 from ..planner.base import PlannerLike, as_planner
 from ..planner.purse import Purse
+from ..protocol.adapters import measured
+from ..protocol.measure import BaseMeasure
 from ..registry.plugins import load_plugins
+from ..run.setting import chosen_measure
 from .concurrency import each
 from .logs.follower import follower_spec
 from .logs.log import RESULTS, LogWriter, Row, read_log, read_run, write_run
@@ -43,6 +46,7 @@ def evaluate(
     timeout: float | None = None,
     resume: bool = False,
     follower: Any = None,
+    measure: BaseMeasure | Mapping[str, Any] | None = None,
     planner: str | PlannerLike = "expert",
     max_cost: float | None = None,
     concurrency: int = 1,
@@ -73,6 +77,9 @@ def evaluate(
         resume: go on with a log: what it holds is not run again.
         follower: a spec, or a loaded follower. None is that of the log that goes on, else the
             default of :func:`~disciple_ext.self_steer`.
+        measure: the base measure of all methods that the follower writes for, or what it has other
+            than the follower's own (see :func:`~disciple_ext.self_steer`). ``log_prob`` of the
+            methods without a program is under the model as it is.
         planner: a planner's spec, or a planner.
         max_cost: US dollars that the planner's calls may cost in all runs of this call together;
             before the call that may exceed it the evaluation ends, and can be resumed.
@@ -122,7 +129,9 @@ def evaluate(
         follower = registry.make("followers", follower_spec(follower, out, resume=resume))
     loaded = from_loaded(follower)
     purse = Purse(max_cost) if max_cost is not None else None
-    setup = Setup(suite, registry, writer, loaded, timeout, purse)
+    under = chosen_measure(loaded, measure)
+    measured(loaded, under)  # refused before anything runs
+    setup = Setup(suite, registry, writer, loaded, timeout, purse, under)
     budget = EqualTokens(methods[0], earlier) if equal_tokens else None
     # Before the first run, so that even an interrupted log says what it was made with.
     _describe(out, described(settings, setup, instances), goes_on=bool(earlier) or resume)

@@ -121,6 +121,7 @@ def described(settings: Settings, setup: Setup, instances: Sequence[Instance]) -
         "planner": setup.planner.name,
         "examples": setup.planner.examples,
         "follower": follower.name,
+        "measure": setup.measure.to_dict(),
         "weights": weights_hash(follower),
         "model": asdict(size_of(follower)),
         "data": data_hash(instances),

@@ -37,6 +37,7 @@ class HostFollower(BaseFollower):
     """
 
     computing = False
+    takes_measures = True
 
     def __init__(
         self,

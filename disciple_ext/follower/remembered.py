@@ -1,21 +1,17 @@
-"""The next-token distributions that a follower has computed, by context and temperature."""
+"""The next-token distributions that a follower has computed, by context and measure."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from ..protocol.prefix import Prefix
-from ..protocol.requests import Request
+from ..protocol.requests import Request, RowKey
 from ..protocol.vocabulary import TokenMask
 from .backend import Backend
-from .engine import drawing
+from .engine import drawing, warping
 from .engine.drawing import Distributions, Row
 
 __all__ = ["Remembered"]
-
-_Key = tuple[Prefix, float]
-"""A context and a temperature."""
 
 
 class Remembered:
@@ -36,8 +32,8 @@ class Remembered:
         """
         self.backend = backend
         self.masks = drawing.MaskCache()
-        self.rows: dict[_Key, Row] = {}
-        self._batches: OrderedDict[Distributions, list[_Key]] = OrderedDict()
+        self.rows: dict[RowKey, Row] = {}
+        self._batches: OrderedDict[Distributions, list[RowKey]] = OrderedDict()
         self._most = most
 
     def forget(self) -> None:
@@ -45,27 +41,23 @@ class Remembered:
         self.rows.clear()
         self._batches.clear()
 
-    def row(self, context: Prefix, temperature: float) -> Row:
-        """A distribution that is there."""
-        return self.rows[(context, temperature)]
-
     def answers(self, request: Request) -> bool:
         """Whether the answer to a request is made of what is there."""
-        rows, temperature = self.rows, request.temperature
+        rows = self.rows
         known = False  # what needs no distribution is no matter of these
-        for context in request.needed:
-            known = (context, temperature) in rows
+        for key in request.rows:
+            known = key in rows
             if not known:
                 return False
         return known
 
     async def compute(self, requests: Sequence[Request]) -> None:
         """Have the backend compute every distribution that requests need and that is not there."""
-        needed: dict[_Key, list[TokenMask | None]] = {}
+        needed: dict[RowKey, list[TokenMask | None]] = {}
         for request in requests:
             masks = request.measured
-            for context in request.needed:
-                needed.setdefault((context, request.temperature), []).extend(masks)
+            for key in request.rows:
+                needed.setdefault(key, []).extend(masks)
                 masks = ()  # those of the first context, from which is drawn
         missing = []
         for key in needed:
@@ -78,13 +70,14 @@ class Remembered:
             return
         contexts = list(dict.fromkeys(context for context, _ in missing))
         logits = await self.backend.logits(contexts)
+        log_z = None
         # At temperature 1 the logits are used as they are: to divide would copy the batch.
-        if len(contexts) < len(missing) or any(t != 1.0 for _, t in missing):
+        if len(contexts) < len(missing) or any(how != 1.0 for _, how in missing):
             index = {context: i for i, context in enumerate(contexts)}
-            temperature = logits.new_tensor([t for _, t in missing])[:, None]
-            logits = logits[[index[context] for context, _ in missing]] / temperature
+            places = [index[context] for context, _ in missing]
+            logits, log_z = warping.warped(logits, places, [how for _, how in missing])
         wanted = [(i, mask) for i, key in enumerate(missing) for mask in needed[key]]
-        batch = Distributions(logits, self.masks, wanted)
+        batch = Distributions(logits, self.masks, wanted, log_z)
         self.rows.update((key, Row(batch, i)) for i, key in enumerate(missing))
         # A row keeps its whole batch, so that whole batches are forgotten.
         self._batches[batch] = missing

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..protocol.prefix import Prefix
 from ..protocol.requests import (
     Branch,
     Branched,
@@ -25,10 +24,11 @@ from ..protocol.requests import (
     Mass,
     NextBytes,
     Request,
+    RowKey,
     Score,
 )
 from ..protocol.vocabulary import TokenMask, Vocabulary, intersect
-from .engine import drawing
+from .engine import drawing, warping
 from .engine.drawing import Query, Row
 from .remembered import Remembered
 
@@ -62,30 +62,34 @@ class Replies:
 
     def draw(self, requests: Sequence[Draw]) -> list[Drawn]:
         """A token each, and its log-probabilities."""
-        queries = [Query(self._row(r.proposal, r.temperature), r.mask) for r in requests]
+        keys = [r.rows for r in requests]
+        rows = self._known.rows
+        queries = [Query(rows[k[0]], r.mask) for k, r in zip(keys, requests, strict=True)]
         tokens, log_q, log_mass = drawing.draw(queries, [r.u for r in requests], self._known.masks)
         log_p = log_q
-        if any(r.prior is not None and r.prior is not r.proposal for r in requests):
-            rows = [self._row(r.prior or r.proposal, r.temperature) for r in requests]
-            log_p = drawing.log_prob(rows, tokens)
-        return list(map(Drawn, tokens, log_q, log_mass, log_p))
+        if any(k[-1] != k[0] for k in keys):
+            log_p = drawing.log_prob([rows[k[-1]] for k in keys], tokens)
+        return list(map(Drawn, tokens, log_q, log_mass, self._powered(requests, log_p)))
 
     def branch(self, requests: Sequence[Branch]) -> list[Branched]:
         """An outcome each, and its log-probabilities."""
-        rows = [self._row(r.proposal, r.temperature) for r in requests]
+        keys = [r.rows for r in requests]
         queries = [
-            Query(row, mask) for row, r in zip(rows, requests, strict=True) for mask in r.measured
+            Query(self._known.rows[k[0]], mask)
+            for k, r in zip(keys, requests, strict=True)
+            for mask in r.measured
         ]
         logs = drawing.log_mass(queries, self._known.masks)
         values, kept = [], []
         # Three masks a request (``Branch.measured``): all, and of it the inside and the outside.
-        for r, inside, outside in zip(requests, logs[1::3], logs[2::3], strict=True):
+        for r, key, inside, outside in zip(requests, keys, logs[1::3], logs[2::3], strict=True):
             value = _branch_value(r.u, inside, outside)
-            row = self._row(r.prior or r.proposal, r.temperature)
             values.append(value)
-            kept.append(Query(row, _outcome(r.mask if value else ~r.mask, r.pending)))
+            outcome = _outcome(r.mask if value else ~r.mask, r.pending)
+            kept.append(Query(self._known.rows[key[-1]], outcome))
         replies = []
-        for k, log_p in enumerate(drawing.log_mass(kept, self._known.masks)):
+        log_ps = self._powered(requests, drawing.log_mass(kept, self._known.masks))
+        for k, log_p in enumerate(log_ps):
             everything, inside, outside = logs[3 * k : 3 * k + 3]
             log_q = -math.inf
             if everything > -math.inf:
@@ -95,23 +99,25 @@ class Replies:
 
     def mass(self, requests: Sequence[Mass]) -> list[float]:
         """The log of the mass of each one's mask."""
-        queries = [Query(self._row(r.context, r.temperature), r.mask) for r in requests]
-        return drawing.log_mass(queries, self._known.masks)
+        queries = [Query(self._row(r), r.mask) for r in requests]
+        return self._powered(requests, drawing.log_mass(queries, self._known.masks))
 
     def next_bytes(self, requests: Sequence[NextBytes]) -> list[NDArray[np.float64]]:
         """The log of the mass of each way to go on."""
         trie = self._vocabulary.trie
-        return drawing.log_segments(
-            [self._row(r.context, r.temperature) for r in requests],
+        logs = drawing.log_segments(
+            [self._row(r) for r in requests],
             [trie.node(r.begun) for r in requests],
             [r.mask for r in requests],
         )
+        return self._powered(requests, logs)
 
     def log_probs(self, requests: Sequence[LogProbs]) -> list[NDArray[np.float32]]:
         """Whole distributions."""
-        rows = [self._row(r.context, r.temperature) for r in requests]
+        rows = [self._row(r) for r in requests]
         # A copy: the caller may write to its vector, and ours is remembered.
-        return [(batch.logits[i] - batch.lse[i].float()).cpu().numpy() for batch, i in rows]
+        logs = [(batch.logits[i] - batch.lse[i].float()).cpu().numpy() for batch, i in rows]
+        return self._powered(requests, logs)
 
     async def score(self, requests: Sequence[Score]) -> list[tuple[float, ...]]:
         """Log-probabilities of texts; those of more than one token take a pass of their own."""
@@ -122,21 +128,51 @@ class Replies:
         )
         # One token needs no pass: the distribution after its context is there already.
         single = [r for r in requests if len(r.tokens) == 1]
-        rows = [self._row(r.context, r.temperature) for r in single]
-        ones = iter(drawing.log_prob(rows, [r.tokens[0] for r in single]) if single else ())
+        rows = [self._row(r) for r in single]
+        logs = drawing.log_prob(rows, [r.tokens[0] for r in single]) if single else []
+        ones = iter(self._powered(single, logs))
         replies: list[tuple[float, ...]] = []
         for r in requests:
             if len(r.tokens) == 1:
                 replies.append((next(ones),))
             else:
-                logits = known[(r.context, r.tokens)] / r.temperature
-                ids = torch.tensor(r.tokens, device=logits.device)[:, None]
-                logs = logits.gather(-1, ids)[:, 0].double() - logits.logsumexp(-1)
-                replies.append(tuple(logs.tolist()))
+                replies.append(_scored(r, known[(r.context, r.tokens)]))
         return replies
 
-    def _row(self, context: Prefix, temperature: float) -> Row:
-        return self._known.rows[(context, temperature)]
+    def _row(self, request: Request) -> Row:
+        return self._known.rows[request.rows[0]]
+
+    def _powered(self, requests: Sequence[Request], logs: list[Any]) -> list[Any]:
+        """What each request hears of its last row, which sums to 1: more, under a power."""
+        if not any(r.powered for r in requests):
+            return logs
+        rows: list[RowKey] = [r.rows[-1] for r in requests]
+        return [
+            log + self._log_z(self._known.rows[key]) if r.powered else log
+            for r, key, log in zip(requests, rows, logs, strict=True)
+        ]
+
+    @staticmethod
+    def _log_z(row: Row) -> float:
+        log_z = row.batch.log_z
+        assert log_z is not None  # it was made with a power
+        return log_z[row.at]
+
+
+def _scored(request: Score, logits: torch.Tensor) -> tuple[float, ...]:
+    """Log-probabilities of several tokens, from the logits before each of them."""
+    how = (
+        request.temperature
+        if request.measure is None
+        else request.measure.row(request.role, request.temperature)
+    )
+    n = len(request.tokens)
+    logits, log_z = warping.warped(logits, range(n), [how] * n)
+    ids = torch.tensor(request.tokens, device=logits.device)[:, None]
+    logs = logits.gather(-1, ids)[:, 0].double() - logits.logsumexp(-1)
+    if log_z is not None and request.powered:
+        logs += logs.new_tensor(log_z)
+    return tuple(logs.tolist())
 
 
 def _branch_value(u: float, log_in: float, log_out: float) -> bool:

@@ -12,6 +12,7 @@ from ..models.default import named_follower
 from ..planner.base import Planner, PlannerLike, as_planner
 from ..planner.library.planner import with_library
 from ..protocol.follower import BaseFollower
+from ..protocol.measure import PLAIN, BaseMeasure
 from ..records.events import Event, Listener, Observer, as_observer
 from ..records.task import Task, Verifier
 from ..registry.plugins import Registry
@@ -75,12 +76,16 @@ def setting_of(
     on_event: Listener | None,
     services: Mapping[str, Any] | None,
     recorder: Recorder | None,
+    measure: BaseMeasure | Mapping[str, Any] | None,
 ) -> Setting:
     """The setting of a run, before its follower is loaded.
 
     Raises:
-        UsageError: there is no such sampler, service or sandbox level.
+        UsageError: there is no such sampler, service or sandbox level, or the measure has no such
+            option.
     """
+    if measure is not None and not isinstance(measure, BaseMeasure):
+        PLAIN.but(measure)  # refused before a model is loaded
     chosen: Sampler = registry.make("samplers", sampler) if isinstance(sampler, str) else sampler
     if sandbox is not None and sandbox not in LEVELS:
         raise UsageError(f"unknown sandbox level {sandbox!r}; one of {', '.join(LEVELS)}")
@@ -100,7 +105,8 @@ def setting_of(
     plugins = tuple(sorted(p.name for p in registry.plugins if p.name != "builtin"))
     patterns = registry.patterns()
     made = Services({name: _service(registry, given) for name, given in (services or {}).items()})
-    return Setting(chosen, int(seed), sandbox, tuple(observers), patterns, plugins, made)
+    seen = tuple(observers)
+    return Setting(chosen, int(seed), sandbox, seen, patterns, plugins, made, measure)
 
 
 def _service(registry: Registry, given: Any) -> Any:
@@ -153,12 +159,19 @@ class Loading:
     def __init__(self, registry: Registry, spec: Any, setting: Setting) -> None:
         self.setting = setting
         self._registry, self._spec = registry, spec
+        self._follower: BaseFollower | None = None
         self._loaded: LoadedSetting | None = None
+
+    async def follower(self) -> BaseFollower:
+        """The follower as it is, under no base measure."""
+        if self._follower is None:
+            self._follower = await load_follower(self._registry, self._spec)
+        return self._follower
 
     async def __call__(self) -> LoadedSetting:
         """The setting with its follower."""
         if self._loaded is None:
-            self._loaded = self.setting.load(await load_follower(self._registry, self._spec))
+            self._loaded = self.setting.load(await self.follower())
         return self._loaded
 
 

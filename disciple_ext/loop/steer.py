@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import DiscipleError, UsageError
 from ..planner.base import Plan, Planner, PlannerLike
 from ..planner.purse import Purse
+from ..protocol.measure import BaseMeasure
 from ..records.events import AttemptStarted, Listener, PlannerAnswered
 from ..records.program import Program
 from ..records.result import Result
@@ -62,6 +63,7 @@ async def aself_steer(
     sampler: str | Sampler = "smc",
     n: int | None = None,
     seed: int = 0,
+    measure: BaseMeasure | Mapping[str, Any] | None = None,
     timeout: float | None = None,
     max_tokens: int | None = None,
     retries: int = 3,
@@ -89,6 +91,10 @@ async def aself_steer(
             ``"smc:ess_threshold=0.7,scheme=systematic"``, or a :class:`Sampler`.
         n: particles; 32 unless the task says otherwise.
         seed: seed of every draw: one seed gives one result on one machine.
+        measure: the base measure: a :class:`~disciple_ext.BaseMeasure`, or what it has other than
+            the follower's own, as in ``{"temperature": 0.7, "top_p": 0.95, "alpha": 1.2}`` (with
+            ``top_k``, ``min_p``, and each of the four with ``proposal_`` before it). A
+            follower's spec may have the same at its end: ``"smollm2,temperature=1"``.
         timeout: wall-clock seconds for one run of a program; 120 unless the task says otherwise.
         max_tokens: tokens of text a particle may have, or None for what the program says.
         retries: programs in all, the first included (R in Algorithm 1).
@@ -135,7 +141,7 @@ async def aself_steer(
     purse = Purse(max_cost) if isinstance(max_cost, float | int) else max_cost
     registry = registry or load_plugins()
     recorder = recorder_for(trace, task, seed)
-    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
+    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder, measure)
     check_follower(registry, follower)
     chosen = chosen_planner(registry, planner)
     # The zygote takes up to half a second: it starts now, while the planner is asked.
@@ -149,7 +155,8 @@ async def aself_steer(
         await load()
     if chosen.needs_follower:
         # Its draws go over the shared loop, where they join the batches of the runs.
-        chosen = chosen.bind((await load()).follower, on_the_loop)
+        # A planner has a temperature of its own: the base measure is for texts.
+        chosen = chosen.bind(await load.follower(), on_the_loop)
     # After `trusted` was read: a LibraryPlanner is never trusted, and the expert behind it is.
     chosen = equipped(chosen, registry, library, setting.services)
     history = History(purse, setting.emit)
@@ -228,6 +235,7 @@ async def arun_program(
     sampler: str | Sampler = "smc",
     n: int | None = None,
     seed: int = 0,
+    measure: BaseMeasure | Mapping[str, Any] | None = None,
     timeout: float | None = None,
     max_tokens: int | None = None,
     sandbox: str | None = None,
@@ -245,7 +253,7 @@ async def arun_program(
     recorder = recorder_for(trace, task, seed)
     if recorder is not None:
         recorder.about(program=program.source)
-    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder)
+    setting = setting_of(registry, sampler, seed, sandbox, on_event, services, recorder, measure)
     prestart(setting)
     await choose_sandbox(program, setting)
     loaded = setting.load(await load_follower(registry, follower))
@@ -269,7 +277,8 @@ def _learn(planner: Planner, task: Task, program: Program, passed: bool | None) 
 def _recorded(result: Result, recorder: Recorder | None, setting: LoadedSetting) -> Result:
     if recorder is None:
         return result
-    recorder.about(follower=setting.follower.name)
+    measure = setting.follower.measure.to_dict()
+    recorder.about(follower=setting.follower.name, measure=measure)
     return replace(result, record=recorder.close(result))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..protocol.measure import Role
 from ..protocol.utf8 import valid_bytes
 from ..protocol.vocabulary import TokenMask
 from .particle import Particle
@@ -53,10 +54,16 @@ class BytewiseText(Particle):
         """The characters so far; the first verb that needs them begins them."""
         self._room_for(1)
         if self.spelled is None:
-            proposal = Spelling.after(self.context, self.char_tolerance)
-            prior = None
+            tolerance, prior = self.char_tolerance, None
             if self.prior is not None:
-                prior = Spelling.after(self.prior, self.char_tolerance)
+                proposal = Spelling.after(self.context, tolerance, Role.PROPOSAL)
+                prior = Spelling.after(self.prior, tolerance)
+            elif self.context.follower.measure.split:
+                # One context, but two distributions.
+                proposal = Spelling.after(self.context, tolerance, Role.SHARED)
+                prior = Spelling.after(self.context, tolerance)
+            else:
+                proposal = Spelling.after(self.context, tolerance)
             charged = (self.prior or self.context).log_pending
             spelled = Spelled(proposal, prior, charged, charged)
             # The blank at the end of a preface joins the first token of the text.
@@ -86,7 +93,8 @@ class BytewiseText(Particle):
         # The last is what is scored: the prior, or the proposal where there is none.
         log_text = float(found[-1][1][byte])
         if log_text == -math.inf:
-            self._die("impossible_mask", f"the model gives {chr(byte)!r} no probability here")
+            what = f"the model gives {chr(byte)!r} no probability here{self._under_measure}"
+            self._die("impossible_mask", what)
         return Spelled(
             found[0][0].then(byte),
             found[-1][0].then(byte) if spelled.prior is not None else None,
@@ -102,7 +110,8 @@ class BytewiseText(Particle):
         scored, logs = await spelled.scored.following(allowed)
         log_mass = log_fsum(logs[allowed])
         if log_mass == -math.inf:
-            self._die("impossible_mask", "nothing that may come next has any probability")
+            what = "nothing that may come next has any probability"
+            self._die("impossible_mask", f"{what}{self._under_measure}")
         self._charge(cause, log_mass - spelled.charged - log_q)
         self.spelled = replace(
             spelled,
@@ -122,7 +131,8 @@ class BytewiseText(Particle):
         may = np.array([given[END], given[:END].any()])
         shares = shares_of(both, may, proposal)
         if shares is None:
-            self._die("impossible_mask", "nothing that may come next has any probability")
+            what = "nothing that may come next has any probability"
+            self._die("impossible_mask", f"{what}{self._under_measure}")
         ends = self.random.choose(shares.tolist()) == 0
         outcome = given.copy()
         outcome[END if not ends else slice(0, END)] = False

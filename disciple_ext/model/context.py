@@ -16,6 +16,7 @@ from llamppl.distributions.lmcontext import LMContext
 from numpy.typing import NDArray
 
 from ..protocol.follower import Follower
+from ..protocol.measure import Role
 from ..protocol.prefix import Prefix
 from ..protocol.requests import LogProbs, Mass, Tokens
 from ..protocol.stream import Stream
@@ -31,7 +32,9 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
     Attributes:
         follower: the model.
         prefix: the prompt and everything after it, as requests name it.
-        temp: temperature of every request.
+        temp: temperature of every request; it multiplies the base measure's.
+        role: ``PLAIN``: draws and scores are of one distribution. A particle's own contexts are
+            ``PRIOR``, which the base measure's proposal and power are for.
         pending: tokens not ruled out by mask draws that no token has consumed yet, or None.
         log_pending: log of this context's own mass of ``pending`` (0 where it is None).
         random: source of this context's draws.
@@ -75,6 +78,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         # The text of the tokens up to a node, and the bytes at its end that are no text yet.
         self._decoded = (self._start, "", b"")
         self.temp = temp
+        self.role = Role.PLAIN
         self.pending: TokenMask | None = None
         self.log_pending = 0.0
         self.random = random if random is not None else Stream(np.random.randint(2**31))
@@ -206,7 +210,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         if self.pending is not None or exists is None:
             return self.log_pending
         # Ids that the tokenizer lacks have mass, too: undivided, the others' sum would be below 1.
-        return float(await self.follower.ask(Mass(self.prefix, exists, self.temp)))
+        return float(await self.follower.ask(Mass(self.prefix, exists, self.temp, Role.PLAIN)))
 
     async def logprobs(self) -> NDArray[np.float32]:
         """The whole next-token distribution, shape (vocabulary,), natural logs.
@@ -214,7 +218,7 @@ class FollowerContext(LMContext):  # type: ignore[misc]  # llamppl ships no type
         Pending masks are not applied; ids that the tokenizer lacks are -inf. Ask for it only
         where a mask will not do: it copies a vector of the vocabulary's size.
         """
-        vector = await self.follower.ask(LogProbs(self.prefix, self.temp))
+        vector = await self.follower.ask(LogProbs(self.prefix, self.temp, Role.PLAIN))
         return renormalise(vector, self.follower.vocabulary.exists)
 
     def coerce(self, mask: AbstractSet[int]) -> TokenMask:

@@ -12,6 +12,7 @@ from llamppl.llms import Token as LLaMPPLToken
 from numpy.typing import NDArray
 
 from ..protocol.follower import Follower
+from ..protocol.measure import Role
 from ..protocol.prefix import Prefix
 from ..protocol.requests import Branch, Draw, Mass, Score
 from ..protocol.stream import Stream
@@ -74,6 +75,7 @@ class Context(Protocol):
     follower: Follower
     prefix: Prefix
     temp: float
+    role: Role
     random: Stream
 
     @property
@@ -112,7 +114,7 @@ class NextToken(Distribution):  # type: ignore[misc]
         """Draw a token; its log-probability is given what was pending."""
         ctx = self.ctx
         drawn = await ctx.follower.ask(
-            Draw(ctx.prefix, None, ctx.drawable, ctx.random.random(), ctx.temp)
+            Draw(ctx.prefix, None, ctx.drawable, ctx.random.random(), ctx.temp, ctx.role)
         )
         if drawn.token < 0:
             raise ValueError("what is pending rules out every token of this context")
@@ -126,7 +128,7 @@ class NextToken(Distribution):  # type: ignore[misc]
         if within is not None and token not in within:
             ctx.append(token)
             return -math.inf
-        (log_p,) = await ctx.follower.ask(Score(ctx.prefix, (token,), ctx.temp))
+        (log_p,) = await ctx.follower.ask(Score(ctx.prefix, (token,), ctx.temp, ctx.role))
         given = await ctx.log_given()
         ctx.append(token)
         return float(log_p - given) if given > -math.inf else -math.inf
@@ -143,9 +145,8 @@ class MaskDist(Distribution):  # type: ignore[misc]
         """Draw the outcome; its log-probability is given what was pending."""
         ctx = self.ctx
         # A context by itself has no masks in force: `given` and `pending` are the same.
-        request = Branch(
-            ctx.prefix, None, self.mask, ctx.drawable, ctx.drawable, ctx.random.random(), ctx.temp
-        )
+        within, u = ctx.drawable, ctx.random.random()
+        request = Branch(ctx.prefix, None, self.mask, within, within, u, ctx.temp, ctx.role)
         branched = await ctx.follower.ask(request)
         ctx.narrow(self.mask if branched.value else ~self.mask, branched.log_p)
         return branched.value, branched.log_q
@@ -156,7 +157,7 @@ class MaskDist(Distribution):  # type: ignore[misc]
         mask = self.mask if v else ~self.mask
         within = ctx.drawable
         both = mask if within is None else intersect(within, mask)
-        log_mass = float(await ctx.follower.ask(Mass(ctx.prefix, both, ctx.temp)))
+        log_mass = float(await ctx.follower.ask(Mass(ctx.prefix, both, ctx.temp, ctx.role)))
         given = await ctx.log_given()
         ctx.narrow(mask, log_mass)
         return log_mass - given if given > -math.inf else -math.inf

@@ -7,6 +7,10 @@ them together.
 A token x is drawn from the proposal q under the masks A in force and what is pending B, and the
 weight is multiplied by ``p(x | B) q(A and B) / q(x)``: the target is the prior p restricted to
 the constraint, whatever the proposal. With one prompt for both this is the mass of A given B.
+
+Prior and proposal are those of the run's base measure (:mod:`disciple_ext.protocol.measure`): with
+a power, ``p(x)`` stands for ``p(x) ** power``, which sums to 1 over nothing, and whose sums over
+masks are masses all the same.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any, NoReturn, Self
 
 from llamppl.modeling import Model
 
+from ..protocol.measure import Role
 from ..protocol.requests import Branch, Draw, Mass, Score, Tokens
 from ..protocol.stream import Stream
 from ..protocol.vocabulary import TokenMask, intersect, unfinished
@@ -46,6 +51,7 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
     def __init__(self, context: FollowerContext, max_tokens: int | None = None) -> None:
         super().__init__()
         self.context = context
+        context.role = Role.PRIOR
         self.max_tokens = max_tokens
         self.prior: FollowerContext | None = None
         self.masks = MaskStack(context.follower.vocabulary)
@@ -82,6 +88,8 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
     def bind(self, prior: FollowerContext | None, stream: Stream) -> None:
         """Give the particle its prior context and its randomness (done by the run)."""
         self.prior = prior
+        if prior is not None:
+            prior.role = Role.PRIOR
         self.context.random = stream
 
     # The text -----------------------------------------------------------------------------
@@ -161,6 +169,8 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         )
         if drawn.token < 0:
             self._die_of_mask(support)
+        if drawn.log_p == -math.inf and self._under_measure:
+            self._die_of_measure(drawn.token, "drawn")
         # p(x | B) q(A and B) / q(x); the mass of what is pending is the prior's own.
         log_pending = (prior or ctx).log_pending
         what = support.name if support is not None else ""
@@ -201,6 +211,8 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
             allowed = self._allowed(None)
             if allowed is not None and token not in allowed:
                 self._die_of_mask(None, f"the forced token {self.context.token(token)!r}")
+            if log_p == -math.inf and self._under_measure:
+                self._die_of_measure(token, "forced")
             # Only the first token has something pending: `_append` consumes it.
             self._charge(cause, log_p - scored.log_pending, text)
             self.log_prior += log_p
@@ -278,8 +290,20 @@ class Particle(Model):  # type: ignore[misc]  # llamppl ships no types
         after = f", after a draw that left {pending.name}" if pending is not None else ""
         self._die(
             "impossible_mask",
-            f"{what or 'every next token'} is ruled out{asked} by {self.masks.describe()}{after}",
+            f"{what or 'every next token'} is ruled out{asked} by {self.masks.describe()}{after}"
+            f"{self._under_measure}",
         )
+
+    def _die_of_measure(self, token: int, how: str) -> NoReturn:
+        text = self.context.token(token)
+        what = f"the {how} token {text!r} has no probability{self._under_measure}"
+        self._die("impossible_mask", what)
+
+    @property
+    def _under_measure(self) -> str:
+        """What a message says of a prior that rules tokens out; nothing where it rules out none."""
+        prior = self.context.follower.measure.prior
+        return f", under the base measure ({prior})" if prior.truncates else ""
 
     def _die(self, finish_reason: str, what: str) -> NoReturn:
         self.line = program_line()

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import UsageError
+from ..protocol.measure import BaseMeasure, Measure
 
 __all__ = ["Entry", "catalogue", "entry"]
 
@@ -29,6 +30,7 @@ class Entry:
         licence: of the model, as SPDX has it.
         card: address of the model's card.
         source: address of what the wheel is made from.
+        temperature: of its base measure, where nobody says otherwise.
     """
 
     name: str
@@ -41,6 +43,12 @@ class Entry:
     licence: str
     card: str
     source: str
+    temperature: float = 1.0
+
+    @property
+    def base_measure(self) -> BaseMeasure:
+        """What its texts are distributed by, where nobody says otherwise."""
+        return BaseMeasure(Measure(self.temperature))
 
     @property
     def requirement(self) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ..errors import UsageError
 from .follower import BaseFollower
-from .requests import Request, Tokens
+from .measure import PLAIN, BaseMeasure
+from .requests import Call, Request, Tokens
 from .waiting import Deliver, TaskWaiting, Waiting
 
-__all__ = ["AskedFollower", "FollowerProxy"]
+__all__ = ["AskedFollower", "FollowerProxy", "MeasuredFollower", "measured"]
 
 
 class FollowerProxy(BaseFollower):
@@ -23,6 +26,9 @@ class FollowerProxy(BaseFollower):
         self.inner = inner
         self.name = inner.name
         self.vocabulary = inner.vocabulary
+        self.base_measure = inner.base_measure
+        self.measure = inner.measure
+        self.takes_measures = inner.takes_measures
 
     def submit(self, request: Request, deliver: Deliver) -> Waiting:
         """Answer one request (see :meth:`BaseFollower.submit`)."""
@@ -65,6 +71,49 @@ class FollowerProxy(BaseFollower):
         return getattr(self.__dict__.get("inner"), name)
 
 
+class MeasuredFollower(FollowerProxy):
+    """A follower whose answers are under a base measure, whatever a program asks.
+
+    Its distributions are changed where they are computed: no program needs to know.
+    """
+
+    def __init__(self, inner: BaseFollower, measure: BaseMeasure) -> None:
+        super().__init__(inner)
+        self.measure = measure
+
+    def submit(self, request: Request, deliver: Deliver) -> Waiting:
+        """Answer one request under the measure."""
+        return self.inner.submit(self._under(request), deliver)
+
+    def answers_at_once(self, request: Request) -> bool:
+        """Whether a request can be answered without a forward pass."""
+        return self.inner.answers_at_once(self._under(request))
+
+    def _under(self, request: Request) -> Request:
+        # A program may ask for anything; what is no request fails where it is answered.
+        if not isinstance(request, Request) or isinstance(request, Call):
+            return request
+        under: Request = replace(request, measure=self.measure)  # type: ignore[type-var]
+        return under
+
+
+def measured(follower: BaseFollower, measure: BaseMeasure) -> BaseFollower:
+    """The follower under a base measure: itself where that changes nothing.
+
+    Raises:
+        UsageError: the follower cannot be put under one.
+    """
+    if measure == PLAIN:
+        return follower
+    if not follower.takes_measures:
+        raise UsageError(
+            f"the follower {follower.name!r} answers requests by itself and cannot be put under a "
+            f"base measure ({measure}): leave it out, or give a follower whose logits the host has "
+            "(disciple_ext.follower.host.HostFollower, hf:, gguf:, vllm:)"
+        )
+    return MeasuredFollower(follower, measure)
+
+
 class AskedFollower(BaseFollower):
     """An object that keeps to the protocol ``Follower``, as the host runs it.
 
@@ -79,6 +128,10 @@ class AskedFollower(BaseFollower):
         self.given = given
         self.name = getattr(given, "name", type(given).__name__)
         self.vocabulary = given.vocabulary
+        # What it says of itself, for an object that stands before a follower of ours.
+        self.base_measure = getattr(given, "base_measure", PLAIN)
+        self.measure = getattr(given, "measure", PLAIN)
+        self.takes_measures = getattr(given, "takes_measures", False)
 
     def submit(self, request: Request, deliver: Deliver) -> Waiting:
         """Answer one request in a task of its own."""

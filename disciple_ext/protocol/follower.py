@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from .measure import PLAIN, BaseMeasure
 from .requests import (
     Branch,
     Branched,
@@ -43,10 +44,12 @@ class Follower(Protocol):
     Attributes:
         name: such as ``"embedded"`` or ``"hf:gpt2"``.
         vocabulary: its tokens.
+        measure: the base measure that its answers are under.
     """
 
     name: str
     vocabulary: Vocabulary
+    measure: BaseMeasure
 
     @property
     def max_context(self) -> int | None:
@@ -97,10 +100,17 @@ class BaseFollower(ABC):
     Attributes:
         name: such as ``"embedded"`` or ``"hf:gpt2"``.
         vocabulary: its tokens.
+        base_measure: what runs take its texts to be distributed by where nobody says otherwise.
+        measure: what its answers are under now; who serves a run puts it there
+            (:class:`~disciple_ext.protocol.adapters.MeasuredFollower`).
+        takes_measures: whether it heeds a request's ``measure``.
     """
 
     name: str
     vocabulary: Vocabulary
+    base_measure: BaseMeasure = PLAIN
+    measure: BaseMeasure = PLAIN
+    takes_measures: bool = False
 
     @abstractmethod
     def submit(self, request: Request, deliver: Deliver) -> Waiting:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from .measure import BaseMeasure, Role, RowMeasure
 from .prefix import Prefix
 from .vocabulary import TokenMask, Vocabulary, intersect
 
@@ -26,12 +27,16 @@ __all__ = [
     "NextBytes",
     "Reply",
     "Request",
+    "RowKey",
     "Score",
     "Tokens",
 ]
 
 Tokens = tuple[int, ...]
 """Token ids that are no context: of a prompt, or of a text to score."""
+
+RowKey = tuple[Prefix, float | RowMeasure]
+"""A next-token distribution: its context, and the temperature or more that it is made with."""
 
 
 class Request:
@@ -49,6 +54,16 @@ class Request:
         return 1.0
 
     @property
+    def role(self) -> Role:
+        """What the distribution is asked for."""
+        return Role.PRIOR
+
+    @property
+    def measure(self) -> BaseMeasure | None:
+        """The base measure, or None for the model as it is."""
+        return None
+
+    @property
     def contexts(self) -> Iterable[Prefix]:
         """Every context that is named, the longest ones included."""
         return ()
@@ -57,6 +72,22 @@ class Request:
     def needed(self) -> tuple[Prefix, ...]:
         """The contexts whose next-token distribution the answer is made of."""
         return ()
+
+    @property
+    def rows(self) -> tuple[RowKey, ...]:
+        """The distributions that the answer is made of: a proposal's first, a prior's last.
+
+        The masks that are measured are those of the first.
+        """
+        measure, how = self.measure, self.temperature
+        row = how if measure is None else measure.row(self.role, how)
+        return tuple((context, row) for context in self.needed)
+
+    @property
+    def powered(self) -> bool:
+        """Whether its numbers are those of a prior with a power, which do not sum to 1."""
+        measure = self.measure
+        return measure is not None and measure.power != 1.0 and self.role == Role.PRIOR
 
     @property
     def masks(self) -> tuple[TokenMask | None, ...]:
@@ -105,8 +136,47 @@ def _fault_of(context: Prefix, size: int, longest: int | None) -> str | None:
     return None
 
 
+class _Pair(Request):
+    """A request that draws from a proposal and scores under a prior."""
+
+    __slots__ = ()
+    proposal: Prefix
+    prior: Prefix | None
+
+    @property
+    def contexts(self) -> tuple[Prefix, ...]:
+        """The proposal, and the prior where there is one."""
+        return (self.proposal,) if self.prior is None else (self.proposal, self.prior)
+
+    needed = contexts
+
+    @property
+    def drawn_as(self) -> Role:
+        """The role of the distribution that is drawn from."""
+        if self.role == Role.PLAIN:
+            return Role.PLAIN
+        alone = self.prior is None or self.prior is self.proposal
+        return Role.SHARED if alone else Role.PROPOSAL
+
+    @property
+    def rows(self) -> tuple[RowKey, ...]:
+        """The proposal's distribution, and the prior's where it may be another."""
+        measure, how = self.measure, self.temperature
+        if measure is None:
+            of_proposal: RowKey = (self.proposal, how)
+            return (of_proposal,) if self.prior is None else (of_proposal, (self.prior, how))
+        of_proposal = (self.proposal, measure.row(self.drawn_as, how))
+        return of_proposal, (self.prior or self.proposal, measure.row(self.role, how))
+
+    def fault(self, vocabulary: Vocabulary, max_context: int | None) -> str | None:
+        """Why it cannot be answered (see :meth:`Request.fault`)."""
+        if self.role not in (Role.PRIOR, Role.PLAIN):
+            return "a draw is scored as the prior, or plain"
+        return Request.fault(self, vocabulary, max_context)
+
+
 @dataclass(frozen=True, slots=True)
-class Draw(Request):
+class Draw(_Pair):
     """Draw the next token of ``proposal`` under ``mask``, by inverse CDF at ``u``.
 
     Attributes:
@@ -115,6 +185,8 @@ class Draw(Request):
         mask: tokens that may be drawn, or None for all.
         u: uniform in [0, 1), from the particle's own counter-based stream.
         temperature: divides the logits of both contexts.
+        role: ``PRIOR``, or ``PLAIN`` for a context that is no part of the text.
+        measure: see :attr:`Request.measure`; whoever serves a run sets it.
     """
 
     proposal: Prefix
@@ -122,13 +194,8 @@ class Draw(Request):
     mask: TokenMask | None
     u: float
     temperature: float = 1.0
-
-    @property
-    def contexts(self) -> tuple[Prefix, ...]:
-        """The proposal, and the prior where there is one."""
-        return (self.proposal,) if self.prior is None else (self.proposal, self.prior)
-
-    needed = contexts
+    role: Role = Role.PRIOR
+    measure: BaseMeasure | None = None
 
     @property
     def masks(self) -> tuple[TokenMask | None, ...]:
@@ -161,7 +228,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch(Request):
+class Branch(_Pair):
     """Is the next token in ``mask``? A draw from the proposal given ``given``.
 
     Attributes:
@@ -172,6 +239,8 @@ class Branch(Request):
         pending: tokens not ruled out by earlier branches, for the prior, or None.
         u: uniform in [0, 1).
         temperature: divides the logits of both contexts.
+        role: ``PRIOR``, or ``PLAIN`` for a context that is no part of the text.
+        measure: see :attr:`Request.measure`; whoever serves a run sets it.
     """
 
     proposal: Prefix
@@ -181,13 +250,8 @@ class Branch(Request):
     pending: TokenMask | None
     u: float
     temperature: float = 1.0
-
-    @property
-    def contexts(self) -> tuple[Prefix, ...]:
-        """The proposal, and the prior where there is one."""
-        return (self.proposal,) if self.prior is None else (self.proposal, self.prior)
-
-    needed = contexts
+    role: Role = Role.PRIOR
+    measure: BaseMeasure | None = None
 
     @property
     def masks(self) -> tuple[TokenMask | None, ...]:
@@ -228,6 +292,8 @@ class Mass(Request):
     context: Prefix
     mask: TokenMask
     temperature: float = 1.0
+    role: Role = Role.PRIOR
+    measure: BaseMeasure | None = None
 
     @property
     def contexts(self) -> tuple[Prefix, ...]:
@@ -251,6 +317,8 @@ class Score(Request):
     context: Prefix
     tokens: Tokens
     temperature: float = 1.0
+    role: Role = Role.PRIOR
+    measure: BaseMeasure | None = None
 
     @property
     def contexts(self) -> Iterable[Prefix]:
@@ -293,12 +361,16 @@ class NextBytes(Request):
         begun: bytes with which some token begins; none for the whole distribution.
         mask: tokens that may come, or None for all.
         temperature: divides the logits.
+        role: what it is asked for.
+        measure: see :attr:`Request.measure`.
     """
 
     context: Prefix
     begun: bytes = b""
     mask: TokenMask | None = None
     temperature: float = 1.0
+    role: Role = Role.PRIOR
+    measure: BaseMeasure | None = None
 
     @property
     def contexts(self) -> tuple[Prefix, ...]:
@@ -331,6 +403,8 @@ class LogProbs(Request):
 
     context: Prefix
     temperature: float = 1.0
+    role: Role = Role.PRIOR
+    measure: BaseMeasure | None = None
 
     @property
     def contexts(self) -> tuple[Prefix, ...]:

@@ -104,6 +104,8 @@ class Result:
         seed: seed of the run.
         sandbox: the level asked for and the level witnessed.
         timings: wall-clock seconds by phase.
+        measure: the base measure of its texts: ``prior``, ``proposal`` (None for the prior's) and
+            ``power``, as :meth:`disciple_ext.protocol.measure.BaseMeasure.to_dict` has them.
         record: what inference did, where the run was traced, else None. It is no part of
             :meth:`to_dict`: ``record.save("run.html")`` keeps it.
     """
@@ -122,6 +124,7 @@ class Result:
     seed: int
     sandbox: dict[str, Any]
     timings: dict[str, float] = field(default_factory=dict)
+    measure: dict[str, Any] = field(default_factory=dict)
     record: TraceRecord | None = field(default=None, repr=False, compare=False)
 
     @property

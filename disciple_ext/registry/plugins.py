@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from inspect import signature
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pluggy
 
 from ..errors import DiscipleError, PluginError, UsageError
+from ..protocol.follower import BaseFollower
 from . import hookspecs, specs
 from .contracts import check_hooks, check_table
 from .points import builtin_point, plugin_points
@@ -104,7 +105,9 @@ class Registry:
 
         A planner's, follower's or service's factory gets what follows ``NAME:`` as it stands (a
         follower's also what follows ``NAME,``, for options without a path), a sampler's gets it as
-        options (see :mod:`disciple_ext.registry.specs`). The others take nothing.
+        options (see :mod:`disciple_ext.registry.specs`). The others take nothing. Options of the
+        base measure at the end of a follower's spec are no matter of its factory: they become the
+        follower's ``base_measure``.
 
         Args:
             kind: such as ``"planners"``.
@@ -116,6 +119,10 @@ class Registry:
                 the name is malformed, unknown or refused.
             PluginError: the factory fails without options, or makes no sampler.
         """
+        if kind == "followers":
+            spec, measure = specs.split_measure(spec)
+            if measure:
+                return _based(self.make(kind, spec, **options), measure)
         name, colon, argument = _parted(kind, spec)
         what, table = kind.rstrip("s"), self.tables[kind]
         self.check(kind, spec)
@@ -161,6 +168,15 @@ def _parted(kind: str, spec: str) -> tuple[str, str, str]:
     if kind == "followers" and "," in name:  # options of one that needs no path
         return spec.partition(",")
     return name, colon, argument
+
+
+def _based(made: Any, measure: Mapping[str, Any]) -> BaseFollower:
+    """A loaded follower whose texts are, where nobody says otherwise, under a base measure."""
+    from ..follower import from_loaded
+
+    follower = from_loaded(made)
+    follower.base_measure = follower.base_measure.but(measure)
+    return follower
 
 
 def load_plugins(

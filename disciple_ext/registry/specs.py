@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import DiscipleError, UsageError
+from ..protocol.measure import OPTIONS
 
 __all__ = [
-    "call",
-    "options_of",
-    "parse_options",
-    "spell_options",
-    "split_model",
-    "split_specs",
+    *("call", "options_of", "parse_options", "spell_options"),
+    *("split_measure", "split_model", "split_specs"),
 ]
 
 _PIECE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^,])*')  # up to a comma outside of quotes
@@ -51,6 +48,31 @@ def split_model(text: str) -> tuple[str, str]:
     found = _MODEL.fullmatch(text)
     assert found is not None  # its first part matches any text
     return found[1], found[2].removeprefix(",")
+
+
+def split_measure(spec: str) -> tuple[str, dict[str, Any]]:
+    """A follower's spec without the options of its base measure, and these.
+
+    ``"gguf:PATH,temperature=0.7"`` is ``"gguf:PATH"`` and ``{"temperature": 0.7}``. They stand at
+    the end, in any order, among the options of the follower's own, which stay.
+
+    Raises:
+        UsageError: one of them is given twice.
+    """
+    rest = _pieces(spec)
+    kept: list[str] = []
+    options: dict[str, Any] = {}
+    while len(rest) > 1 and _OPTION.match(rest[-1]):
+        piece = rest.pop()
+        name, _, value = (part.strip() for part in piece.partition("="))
+        if name not in OPTIONS:
+            kept.insert(0, piece)
+        elif name in options:
+            raise UsageError(f"the follower {spec!r}: the option {name!r} is given twice")
+        else:
+            options[name] = _value(value)
+    # As it stands where there are none: a path may have blanks beside its commas.
+    return (",".join(rest + kept), options) if options else (spec, options)
 
 
 def parse_options(text: str) -> dict[str, Any]:

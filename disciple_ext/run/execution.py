@@ -79,6 +79,7 @@ async def execute(
         usage=Usage(follower_tokens=ran.tokens, forwards=forwards),
         cost=0.0,  # the planner's calls are added by who made them
         seed=setting.seed,
+        measure=setting.follower.measure.to_dict(),
         sandbox={"requested": setting.sandbox or "default", **ran.sandbox},
         timings={**ran.timings, "inference": round(seconds, 3)},
     )

@@ -115,6 +115,7 @@ class _StandIn(types.ModuleType):
 
 def work(state: _State, order: dict[str, Any]) -> None:
     """Lock this process, then run the job that comes over the pipe. Does not return."""
+    from ..protocol.measure import BaseMeasure
     from ..sandbox.worker.follower import RemoteFollower
     from ..sandbox.worker.link import Link
 
@@ -129,6 +130,7 @@ def work(state: _State, order: dict[str, Any]) -> None:
         state.tokens,
         name=order["follower"],
         max_context=order["max_context"],
+        measure=BaseMeasure.from_dict(order["measure"]),
         vectors=vectors,
     )
     loop = follower.loop()

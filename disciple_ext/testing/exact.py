@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..follower.host import HostFollower
 from ..model.base import BaseModel
+from ..protocol.follower import BaseFollower
 from ..protocol.requests import Branch, Draw, LogProbs, Reply, Request
 from ..protocol.stream import Stream
 from ..records.task import Limits, Task
@@ -86,7 +86,7 @@ class ExactPosterior:
 
 def exact_posterior(
     program: str | type[BaseModel],
-    follower: HostFollower,
+    follower: BaseFollower,
     *,
     instruction: str = "toy",
     condition: bool = False,
@@ -160,7 +160,7 @@ def exact_posterior(
 class _Branching:
     """A follower whose draws follow a script of choices, and take the first one beyond it."""
 
-    def __init__(self, inner: HostFollower, script: Sequence[int]) -> None:
+    def __init__(self, inner: BaseFollower, script: Sequence[int]) -> None:
         self.inner = inner
         self.log_proposal = 0.0
         self._script = list(script)
@@ -177,7 +177,8 @@ class _Branching:
         if not isinstance(request, Draw | Branch):
             return await self.inner.ask(request)
         # Computed anew from the distribution, so that an error in the code that draws shows.
-        logs = await self.inner.ask(LogProbs(request.proposal, request.temperature))
+        asked = LogProbs(request.proposal, request.temperature, request.drawn_as)
+        logs = await self.inner.ask(asked)
         p = np.exp(np.asarray(logs, dtype=np.float64))
         within = request.mask if isinstance(request, Draw) else request.given
         if within is not None:

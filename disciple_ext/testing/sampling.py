@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import SamplerError
-from ..follower.host import HostFollower
 from ..model.base import BaseModel
+from ..protocol.follower import BaseFollower
 from ..records.task import Limits, Task
 from ..registry.plugins import Registry
 from ..run.particles import make_particle
@@ -55,7 +55,7 @@ def run_sampler(
 def check_properly_weighted(
     sampler: Sampler,
     program: str | type[BaseModel],
-    follower: HostFollower,
+    follower: BaseFollower,
     *,
     n: int = 4,
     runs: int = 400,

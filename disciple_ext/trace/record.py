@@ -171,7 +171,7 @@ class Recorder(Observer):
                 self._runs[-1](event)
 
     def about(self, **facts: Any) -> None:
-        """Note what the events do not say: ``task``, ``seed``, ``follower`` and ``program``."""
+        """Note what the events do not say: task, seed, follower, measure and program."""
         source = facts.pop("program", None)
         if source is not None:
             self._attempt = 1

@@ -52,6 +52,7 @@ RUN = {
     "follower": (str, "Name of the follower."),
     "model": (dict[str, Any], "The follower's ``parameters`` and ``family``, null where unknown."),
     "weights": (str | None, "SHA-256 of the follower's parameters, where it shows them."),
+    "measure": (dict[str, Any], "The base measure: ``prior``, ``proposal`` and ``power``."),
     "data": (str, "SHA-256 of the instances."),
     "settings": (list[str], "Names of the suite's own settings, which are fields here, too."),
     "methods": (list[str], "Methods, in order."),

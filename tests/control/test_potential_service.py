@@ -13,9 +13,10 @@ pytest.importorskip("genlm.control")
 
 from genlm.control import AWRS, WCFG, WFSA, BoolCFG, BoolFSA, JsonSchema, Potential
 
-from disciple_ext import run_program
+from disciple_ext import BaseMeasure, Measure, run_program
 from disciple_ext.control import FollowerPotential, PotentialService, units_of
 from disciple_ext.errors import ServiceError, UsageError
+from disciple_ext.protocol.adapters import measured
 from disciple_ext.samplers.smc import SMCSampler
 from disciple_ext.services import Services
 from disciple_ext.testing import (
@@ -25,6 +26,8 @@ from disciple_ext.testing import (
     exact_posterior,
     prior_masses,
 )
+
+from ..model.measured import prior_row
 
 TOKENS = ["a", "b", "ab", "é".encode()[:1], "é".encode()[1:]]
 TOY = ToyFollower.random(1, TOKENS)
@@ -85,8 +88,22 @@ def potential(name: str) -> Any:
     }[name]()
 
 
+class Under(ToyFollower):
+    """The toy's own probabilities as the target has them."""
+
+    def __init__(self, measure: BaseMeasure) -> None:
+        self.vocabulary, self.pieces, self._measure = TOY.vocabulary, TOY.pieces, measure
+
+    def probabilities(self, prompt: str, text: Any = (), hint: str = "") -> Any:
+        return prior_row(TOY.probabilities(prompt, text), self._measure)
+
+
 @cache
-def exact(name: str, power: float = 1.0) -> ExactPosterior:
+def exact(
+    name: str,
+    power: float = 1.0,
+    measure: BaseMeasure = BaseMeasure(),  # noqa: B008
+) -> ExactPosterior:
     """The prior's mass of each text of up to three tokens, times the potential's weight."""
     phi = potential(name)
     llm = FollowerPotential(TOY, "p")
@@ -95,7 +112,7 @@ def exact(name: str, power: float = 1.0) -> ExactPosterior:
 
     async def weights() -> dict[str, float]:
         masses: dict[str, float] = {}
-        for pieces, mass in prior_masses(TOY, "p", 3).items():
+        for pieces, mass in prior_masses(Under(measure), "p", 3).items():
             tokens = [of[p.encode() if isinstance(p, str) else p] for p in pieces]
             read = units(tokens)
             known = all(unit in phi.lookup for unit in read)
@@ -107,8 +124,9 @@ def exact(name: str, power: float = 1.0) -> ExactPosterior:
     return ExactPosterior(asyncio.run(weights()), ())
 
 
-def serve(name: str, **options: Any) -> Any:
-    return Services({"it": PotentialService(potential(name), **options)}).serve(TOY)
+def serve(name: str, measure: BaseMeasure = BaseMeasure(), **options: Any) -> Any:  # noqa: B008
+    services = Services({"it": PotentialService(potential(name), **options)})
+    return services.serve(measured(TOY, measure))
 
 
 @pytest.mark.parametrize("name", ["product"])
@@ -150,6 +168,23 @@ def held(name: str, sampler: Any, source: str = DRAWS, runs: int = 400, **option
 
 def test_a_token_sampler_is_properly_weighted() -> None:
     held("regex", "awrs", runs=100)
+
+
+@pytest.mark.parametrize("prompt", ["p", "q"])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        BaseMeasure(Measure(0.8, top_k=6)),
+        BaseMeasure(Measure(), None, 1.5),
+        BaseMeasure(Measure(0.9), Measure(top_p=0.8), 0.8),
+    ],
+    ids=str,
+)
+def test_a_token_sampler_draws_under_the_base_measure(measure: BaseMeasure, prompt: str) -> None:
+    source = DRAWS.replace('"q"', f'"{prompt}"')
+    served = serve("weighted", measure, sampler="direct")
+    wanted = exact("weighted", 1.0, measure)
+    check_properly_weighted(SMCSampler(), source, served, n=4, runs=100, exact=wanted)
 
 
 MORE: list[tuple[str, Any]] = [

@@ -17,6 +17,7 @@ from disciple_ext.evaluation.run import evaluate
 from disciple_ext.evaluation.scores.metrics import summarise
 from disciple_ext.protocol.requests import Draw, Drawn, Request, Score, Tokens
 from disciple_ext.protocol.vocabulary import Vocabulary
+from disciple_ext.testing import ScriptedFollower
 
 TEXTS = (b" Hello there. ", b"Hello")
 
@@ -166,6 +167,36 @@ def test_a_log_does_not_mix_settings(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "out", resume=True, seed=1)
     run(data, tmp_path / "out", resume=True)  # more instances are no other setting
     assert len(read_log(tmp_path / "out")) == 4
+
+
+def test_a_log_does_not_mix_base_measures(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def measured(**options: Any) -> dict[str, Any]:
+        follower = ScriptedFollower("Hello there.", words=False)
+        evaluate(["follower"], out=out, data=data, follower=follower, n=2, **options)
+        about = read_run(out)
+        assert about is not None
+        found: dict[str, Any] = about["measure"]
+        return found
+
+    assert measured(limit=1, measure={"temperature": 0.9})["prior"]["temperature"] == 0.9
+    with pytest.raises(EvaluationError, match="measure was"):
+        measured(resume=True)
+    measured(resume=True, measure={"temperature": 0.9})
+    # A log of before there was a choice was made by the model as it is.
+    about = json.loads((out / "run.json").read_text())
+    del about["measure"]
+    (out / "run.json").write_text(json.dumps(about))
+    with pytest.raises(EvaluationError, match="measure was"):
+        measured(resume=True, measure={"temperature": 0.9})
+    measured(resume=True)
+
+
+def test_a_follower_that_only_answers_takes_no_measure(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'two-texts' answers requests by itself"):
+        run(data, tmp_path / "out", measure={"temperature": 0.9})
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

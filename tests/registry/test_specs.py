@@ -8,15 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disciple_ext import BaseMeasure, Measure
 from disciple_ext.errors import UsageError
+from disciple_ext.models.catalogue import catalogue
+from disciple_ext.registry.plugins import load_plugins
 from disciple_ext.registry.specs import (
     call,
     options_of,
     parse_options,
     spell_options,
+    split_measure,
     split_model,
     split_specs,
 )
+from disciple_ext.testing import ToyFollower
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,41 @@ def test_values_are_json_scalars_or_text(text: str, options: dict[str, Any]) -> 
     assert parse_options(text) == options
 
 
+@pytest.mark.parametrize(
+    ("spec", "rest", "options"),
+    [
+        ("smollm2", "smollm2", {}),
+        ("smollm2,temperature=1", "smollm2", {"temperature": 1}),
+        ("hf:a/b, top_k=4 ,alpha=1.5", "hf:a/b", {"top_k": 4, "alpha": 1.5}),
+        ("gguf:a,b.gguf,top_p=0.9", "gguf:a,b.gguf", {"top_p": 0.9}),
+        ("gguf:a, b.gguf", "gguf:a, b.gguf", {}),
+        ("hf:x,temperature=2,dtype=bfloat16", "hf:x,dtype=bfloat16", {"temperature": 2}),
+        ("hf:x,a=1,top_p=1,b=2", "hf:x,a=1,b=2", {"top_p": 1}),
+        ("hf:min_p=1/x", "hf:min_p=1/x", {}),
+    ],
+)
+def test_a_measure_stands_at_the_end_of_a_followers_spec(
+    spec: str, rest: str, options: dict[str, Any]
+) -> None:
+    assert split_measure(spec) == (rest, options)
+
+
+def test_a_followers_spec_makes_its_base_measure() -> None:
+    registry = load_plugins(installed=False)
+    registry.tables["followers"]["toy"] = lambda argument: ToyFollower.random(0)
+    made = registry.make("followers", "toy,temperature=0.5,top_k=3")
+    assert made.base_measure == BaseMeasure(Measure(0.5, top_k=3))
+    assert registry.make("followers", "toy").base_measure == BaseMeasure()
+    with pytest.raises(UsageError, match="given twice"):
+        registry.make("followers", "toy,temperature=0.5,temperature=1")
+    with pytest.raises(UsageError, match="top_p must be a number"):
+        registry.make("followers", "toy,top_p=most")
+
+
+def test_the_catalogue_has_a_measure_for_each_model() -> None:
+    assert catalogue()["smollm2"].base_measure == BaseMeasure(Measure(0.7))
+
+
 @pytest.mark.parametrize("text", ["", "a", "=1", "a=", "a=1,,b=2", "a=1,", "a=1,a=1"])
 def test_malformed_options_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no option|given twice"):
@@ -45,6 +85,7 @@ def test_malformed_options_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "specs"),
     [
+        ("smollm2,temperature=1,embedded", ["smollm2,temperature=1", "embedded"]),
         ("smc,is", ["smc", "is"]),
         ("smc:a=0.7,b=x,is,rs:c=1", ["smc:a=0.7,b=x", "is", "rs:c=1"]),
         ("smc:a=x:y,b=1", ["smc:a=x:y,b=1"]),

@@ -73,6 +73,7 @@ def mask(number: int, data: bytes, form: int = 0) -> bytes:
 def request(
     operation: int = 1,
     *,
+    role: int = 0,
     slot: int = 0,
     ticket: int = 1,
     a: int = 0,
@@ -81,7 +82,7 @@ def request(
     u: float = 0.5,
     temperature: float = 1.0,
 ) -> bytes:
-    return ASK.pack(operation, slot, ticket, a, b, *masks, u, temperature)
+    return ASK.pack(operation, role, slot, ticket, a, b, *masks, u, temperature)
 
 
 def said(kind: Kind, data: Any) -> bytes:
@@ -243,6 +244,10 @@ FORGED: dict[str, bytes | tuple[bytes, type[DiscipleError], str]] = {
     "temperature is infinite": ask(requests=[request(temperature=math.inf)]),
     "temperature is zero": ask(requests=[request(temperature=0.0)]),
     "temperature is negative": ask(requests=[request(temperature=-1.0)]),
+    "role 4": ask(requests=[request(role=4)]),
+    "role 255": ask(PREFIXES, (), [request(4, role=255, a=1, b=2)]),
+    "a draw scored as a proposal": ask(requests=[request(role=1)]),
+    "a branch scored as shared": ask(masks=[MASK], requests=[request(2, role=2, masks=(1, 0, 0))]),
     "operation 0": ask(requests=[request(0)]),
     "operation 255": ask(requests=[request(255)]),
     "a share above one": done(particle(lost_mass=1.5)),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EvaluationError
+from ...protocol.measure import PLAIN
 from .model_size import torch_model
 
 __all__ = ["data_hash", "mismatch", "versions", "weights_hash"]
@@ -18,7 +19,7 @@ _PACKAGES = ("disciple-ext", "llamppl", "genlm-backend", "torch", "transformers"
 
 FIXED = (
     *("n", "seed", "timeout", "planner", "examples", "follower", "weights", "data"),
-    "equal_tokens",
+    *("measure", "equal_tokens"),
 )
 """Settings that one log cannot mix: rows under two of them have no common mean.
 
@@ -80,6 +81,9 @@ def mismatch(before: Mapping[str, Any], now: Mapping[str, Any], place: Path) -> 
     Raises:
         EvaluationError: settings that one log cannot mix differ; the message names them.
     """
+    # Logs of before there was a choice were made by the model as it is.
+    plain = {"measure": PLAIN.to_dict()}
+    before, now = {**plain, **before}, {**plain, **now}
     wrong = [
         f"{name} was {before.get(name)!r}, and is {now.get(name)!r}"
         for name in (*FIXED, *now.get("settings", ()))

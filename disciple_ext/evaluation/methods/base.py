@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ...planner.base import Planner
 from ...planner.purse import Purse
+from ...protocol.measure import PLAIN, BaseMeasure
 from ...records.result import Usage
 from ...records.task import Limits
 from ...registry.plugins import Registry
@@ -30,6 +31,7 @@ class Setup:
         follower: the loaded follower.
         timeout: seconds for a run, or None for the suite's.
         purse: money for the planner's calls, or None for no limit.
+        measure: the base measure of the follower's texts.
     """
 
     suite: Suite
@@ -38,6 +40,7 @@ class Setup:
     follower: Any
     timeout: float | None = None
     purse: Purse | None = None
+    measure: BaseMeasure = PLAIN
 
     def limits(self, instance: Instance) -> Limits:
         """The limits of a run on an instance."""

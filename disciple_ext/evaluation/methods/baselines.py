@@ -8,7 +8,7 @@ __all__ = ["follower_program", "sample_program"]
 
 _SOURCE = '''\
 class InferenceModel(BaseModel):
-    """Samples from the follower at temperature 1, end of text included."""
+    """Samples from the follower alone, end of text included."""
 
     def __init__(self, context, max_tokens={max_tokens}):
         super().__init__(context=context)

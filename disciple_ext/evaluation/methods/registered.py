@@ -10,6 +10,8 @@ import numpy as np
 
 from ...errors import LimitExceeded, UsageError
 from ...loop.steer import arun_program, aself_steer
+from ...protocol.adapters import measured
+from ...protocol.measure import BaseMeasure
 from ...records.result import Result, Usage
 from ...records.task import Task
 from ...registry import specs
@@ -44,6 +46,7 @@ class Steered:
             follower=setup.follower,
             sampler=self.sampler,
             seed=seed,
+            measure=setup.measure,
             max_cost=setup.purse,
             registry=setup.registry,
         )
@@ -51,7 +54,7 @@ class Steered:
 
 
 class FollowerAlone:
-    """The follower under the task itself, at temperature 1."""
+    """The follower under the task itself, drawn from the base measure's prior."""
 
     def samples(self, n: int) -> int:
         """All of them."""
@@ -59,6 +62,8 @@ class FollowerAlone:
 
     async def run(self, setup: Setup, instance: Instance, n: int, seed: int) -> Outcome:
         """Draw independent texts, cut at the suite's number of tokens."""
+        # Without power and proposal: independent draws are of one distribution.
+        measure = BaseMeasure(setup.measure.prior)
         result = await arun_program(
             follower_program(setup.suite.budgets[instance.task].tokens),
             Task(instance.prompt, n=n, limits=setup.limits(instance), family=instance.task),
@@ -66,6 +71,7 @@ class FollowerAlone:
             # Independent texts: the follower alone neither resamples nor weighs.
             sampler="is",
             seed=seed,
+            measure=measure,
             registry=setup.registry,
         )
         return _outcome(result, alone=True)
@@ -86,9 +92,10 @@ class Beams:
         # The second number keeps these draws apart from others of the same seed.
         rng = np.random.default_rng([seed, 0xBEA3])
         prompt = follower.prompt(instance.prompt)
+        writer = measured(follower, BaseMeasure(setup.measure.prior))
         try:
             beams = await asyncio.wait_for(
-                on_follower(stochastic_beams(follower, prompt, n, most, rng)), limits.timeout
+                on_follower(stochastic_beams(writer, prompt, n, most, rng)), limits.timeout
             )
         except TimeoutError as error:
             raise LimitExceeded.timeout(limits.timeout) from error
@@ -136,7 +143,7 @@ def _outcome(result: Result, *, alone: bool = False) -> Outcome:
 
 
 FOLLOWER_ONLY = "follower"
-"""The method of the follower alone, at temperature 1."""
+"""The method of the follower alone."""
 
 ALONE: Mapping[str, Callable[..., Method]] = {
     FOLLOWER_ONLY: FollowerAlone,

@@ -102,6 +102,8 @@ class Distributions:
         logits: float32, shape (rows, V).
         sums: probability of each block of 256 tokens, float64, shape (rows, blocks).
         lse: log of the sum of the exponentiated logits, float64, shape (rows,).
+        log_z: what a prior's logs have more than those of a row, which sum to 1 (see
+            :mod:`.warping`), by row; None where that is nothing.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Distributions:
         logits: torch.Tensor,
         cache: MaskCache,
         wanted: Iterable[tuple[int, TokenMask | None]] = (),
+        log_z: list[float] | None = None,
     ) -> None:
         """Sum up a batch.
 
@@ -116,8 +119,10 @@ class Distributions:
             logits: float32, shape (rows, V), any temperature applied.
             cache: where masks' tensors are.
             wanted: (row, mask) pairs that will be asked about at once.
+            log_z: see the attribute.
         """
         self.logits = logits
+        self.log_z = log_z
         self._cache = cache
         rows, size = logits.shape
         self.sums = logits.new_empty((rows, _blocks(size)), dtype=torch.float64)

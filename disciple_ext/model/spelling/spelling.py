@@ -10,6 +10,10 @@ is known only that it adds at most its own probability. So the likeliest are ask
 rest is at most ``tolerance`` of the whole, and what is left open is the mass that may be lost: the
 probability of the string lies in [P, P / (1 - lost)]. With a tolerance of 0 all are asked about,
 and the probability is exact.
+
+Under a base measure with a power, each token sequence has its own probability to that power. With a
+power below 1 these may sum to more than they would whole: what an open hypothesis adds is bounded
+by the number of sequences that may follow it (:attr:`BaseMeasure.slack`).
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.follower import Follower
+from ...protocol.measure import Role
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Mass, NextBytes
 from ...protocol.trie import TrieNode
@@ -76,6 +81,7 @@ class Spelling:
         begin: the text in tokens before the string.
         pending: what the first token was already narrowed to, or None.
         tolerance: share of the probability that may be lost.
+        role: of its requests.
         data: the string.
         live: hypotheses that the model was asked about.
         open: those that it was not asked about.
@@ -87,6 +93,7 @@ class Spelling:
     begin: Prefix
     pending: TokenMask | None
     tolerance: float
+    role: Role = Role.PRIOR
     data: bytes = b""
     live: tuple[Hypothesis, ...] = ()
     open: tuple[Hypothesis, ...] = ()
@@ -94,11 +101,12 @@ class Spelling:
     replies: dict[Hypothesis, _Reply] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def after(cls, context: FollowerContext, tolerance: float) -> Spelling:
-        """The empty string after a context."""
+    def after(cls, context: FollowerContext, tolerance: float, role: Role = Role.PRIOR) -> Spelling:
+        """The empty string after a context, in a role."""
         follower, temperature, begin = context.follower, context.temp, context.prefix
         first = Hypothesis(begin, 0, 0.0, 0.0)
-        return cls(follower, temperature, begin, context.drawable, tolerance, open=(first,))
+        pending = context.drawable
+        return cls(follower, temperature, begin, pending, tolerance, role, open=(first,))
 
     def __deepcopy__(self, memo: object) -> Spelling:
         return self
@@ -132,14 +140,14 @@ class Spelling:
         """The open hypotheses without which the rest is a small share; none where it is one."""
         if log_goal == -math.inf or self.tolerance == 0.0:
             return list(self.open)
-        ranked = sorted(self.open, key=lambda h: -h.log_tokens)
+        ranked = sorted(self.open, key=self._log_most, reverse=True)
         most = self.tolerance / (1.0 - self.tolerance)
         # What was forgotten cannot be asked about: it takes at most half of what may be lost.
         share, keep = min(math.exp(min(0.0, self.log_dropped - log_goal)), most / 2), 0
         # From the unlikeliest on, so that as many as can be stay open.
         for h in reversed(ranked):
             # Bounded: an open one may exceed all that is known by far, and `exp` would overflow.
-            share += math.exp(min(1.0, h.log_tokens - log_goal))
+            share += math.exp(min(1.0, self._log_most(h) - log_goal))
             if share > most:
                 break
             keep += 1
@@ -147,10 +155,23 @@ class Spelling:
 
     def lost(self, log_goal: float) -> float:
         """The share of a probability that may be lost, in [0, 1]: what is open beside it."""
-        log_open = log_fsum([self.log_dropped, *(h.log_tokens for h in self.open)])
+        log_open = log_fsum([self.log_dropped, *map(self._log_most, self.open)])
         if log_open == -math.inf:
             return 0.0
         return math.exp(log_open - log_fsum([log_open, log_goal]))
+
+    def _log_most(self, h: Hypothesis) -> float:
+        """Log of what an open hypothesis can add at most."""
+        if not self._slack:
+            return h.log_tokens
+        # What may follow it is no more than the ways to cut the rest, each with any last token.
+        rest = len(self.data) - h.start
+        ways = rest * math.log(2.0) + math.log(self.follower.vocabulary.size)
+        return h.log_tokens + self._slack * ways
+
+    @property
+    def _slack(self) -> float:
+        return self.follower.measure.slack if self.role == Role.PRIOR else 0.0
 
     # Hypotheses ---------------------------------------------------------------------------
 
@@ -203,7 +224,9 @@ class Spelling:
 
     async def _next_bytes(self, h: Hypothesis, begun: bytes) -> NDArray[np.float64]:
         pending = self.pending if h.prefix is self.begin else None
-        return await self.follower.ask(NextBytes(h.prefix, begun, pending, self.temperature))
+        return await self.follower.ask(
+            NextBytes(h.prefix, begun, pending, self.temperature, self.role)
+        )
 
     async def _end(self, h: Hypothesis) -> float:
         if h.start < len(self.data):
@@ -211,7 +234,7 @@ class Spelling:
         eos = self.follower.vocabulary.eos_mask
         if self.pending is not None and h.prefix is self.begin:
             eos = intersect(eos, self.pending)
-        return await self.follower.ask(Mass(h.prefix, eos, self.temperature))
+        return await self.follower.ask(Mass(h.prefix, eos, self.temperature, self.role))
 
     def _logs(self) -> NDArray[np.float64]:
         """Log-probability of the string with each further byte, and with the end of text."""
@@ -239,7 +262,8 @@ class Spelling:
 
     def _with(self, live: list[Hypothesis], new: list[Hypothesis], data: bytes) -> Spelling:
         dropped = self.log_dropped
-        if self.tolerance > 0.0 and len(new) > _KEPT:
+        # With slack none is: what one may add would grow with the bytes that it has to spell.
+        if self.tolerance > 0.0 and len(new) > _KEPT and not self._slack:
             new.sort(key=lambda h: -h.log_tokens)
             dropped = log_fsum([dropped, *(h.log_tokens for h in new[_KEPT:])])
             new = new[:_KEPT]

@@ -105,6 +105,7 @@ async def run(
         "kill_at": kill_at,
         "follower": follower.name,
         "max_context": follower.max_context,
+        "measure": follower.measure.to_dict(),
     }
     forked = time.monotonic()
     session = zygote.fork(order, follower, limits, emit)

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...protocol.measure import Role
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Request
 from ...protocol.vocabulary import TokenMask, Vocabulary
@@ -28,6 +29,7 @@ are numbered from 1 in the order in which they are sent."""
 _COUNT = struct.Struct("<I")
 """Head of an ``ANSWER``: how many records follow."""
 
+_ROLES = tuple(Role)
 _NEXT_BYTES, _LOG_PROBS = int(Op.NEXT_BYTES), int(Op.LOG_PROBS)
 
 # A context keeps its number to the end of the run, so that their count needs a bound.
@@ -62,7 +64,7 @@ class RequestWriter:
         """
         codec = codec_of(request)
         fields = codec.pack(request, self)
-        self._records.append(ASK.pack(codec.number, slot, ticket, *fields))
+        self._records.append(ASK.pack(codec.number, request.role, slot, ticket, *fields))
 
     def frames(self) -> bytes:
         """The frames of the batch; the next one begins."""
@@ -183,7 +185,7 @@ class RequestReader:
             Malformed: a number is out of range.
         """
         prefixes, masks = self._prefixes, self._masks
-        for op, slot, ticket, a, b, m, given, pending, u, temperature in records:
+        for op, role, slot, ticket, a, b, m, given, pending, u, temperature in records:
             codec = CODECS.get(op)
             if codec is None:
                 raise Malformed("an unknown request")
@@ -200,7 +202,9 @@ class RequestReader:
             # Written so that what is not a number is out of range, too.
             if not (0.0 <= u < 1.0 and 0.0 < temperature < math.inf):
                 raise Malformed("a request with a uniform or a temperature that is out of range")
-            request = codec.read(first, second, one, two, third, u, temperature)
+            if role >= len(_ROLES):
+                raise Malformed("a request in an unknown role")
+            request = codec.read(first, second, one, two, third, u, temperature, _ROLES[role])
             yield ticket, slot if op == _LOG_PROBS else -1, request
 
     def _beginning(self, token: int, length: int) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.measure import Role
 from ...protocol.prefix import Prefix
 from ...protocol.requests import (
     Branch,
@@ -46,11 +47,11 @@ __all__ = [
 VECTORS = 16
 """Whole distributions that may be on their way at the same time, each in a place of its own."""
 
-ASK = struct.Struct("<BBIIIIIIdd")
-"""A request: operation, vector slot, ticket, two prefixes, three masks (0 is none), the uniform,
-the temperature. The second prefix is the prior of a ``Draw`` or ``Branch``, and what a ``Score``
-leads to. A ``NextBytes`` names the bytes begun by a token and their number, in the place of the
-first two masks."""
+ASK = struct.Struct("<BBBIIIIIIdd")
+"""A request: operation, role, vector slot, ticket, two prefixes, three masks (0 is none), the
+uniform, the temperature. The second prefix is the prior of a ``Draw`` or ``Branch``, and what a
+``Score`` leads to. A ``NextBytes`` names the bytes begun by a token and their number, in the place
+of the first two masks."""
 ANSWER = struct.Struct("<IBiddd")
 """An answer: ticket, status, an integer, and three floats. Scores and masses by the byte follow the
 records as floats, as many as the integer says; so do the UTF-8 bytes of a failure's message."""
@@ -121,7 +122,7 @@ class Codec:
     @staticmethod
     def read(
         a: Prefix, b: Prefix, mask: Any, given: TokenMask | None, pending: TokenMask | None,
-        u: float, temperature: float,
+        u: float, temperature: float, role: Role,
     ) -> Request:  # fmt: skip
         """The request of a record, whose numbers are in range, with what they name.
 
@@ -159,9 +160,9 @@ class _Draw(Codec):
     @staticmethod
     def read(
         a: Prefix, b: Prefix, mask: TokenMask | None, given: object, pending: object,
-        u: float, temperature: float,
+        u: float, temperature: float, role: Role,
     ) -> Draw:  # fmt: skip
-        return Draw(a, _prior(b), mask, u, temperature)
+        return Draw(a, _prior(b), mask, u, temperature, _drawn(role))
 
     @staticmethod
     def answer(ticket: int, reply: Drawn) -> tuple[bytes, bytes]:
@@ -185,9 +186,9 @@ class _Branch(Codec):
     @staticmethod
     def read(
         a: Prefix, b: Prefix, mask: TokenMask | None, given: TokenMask | None,
-        pending: TokenMask | None, u: float, temperature: float,
+        pending: TokenMask | None, u: float, temperature: float, role: Role,
     ) -> Branch:  # fmt: skip
-        return Branch(a, _prior(b), _mask(mask), given, pending, u, temperature)
+        return Branch(a, _prior(b), _mask(mask), given, pending, u, temperature, _drawn(role))
 
     @staticmethod
     def answer(ticket: int, reply: Branched) -> tuple[bytes, bytes]:
@@ -209,9 +210,9 @@ class _Mass(Codec):
     @staticmethod
     def read(
         a: Prefix, b: object, mask: TokenMask | None, given: object, pending: object,
-        u: float, temperature: float,
+        u: float, temperature: float, role: Role,
     ) -> Mass:  # fmt: skip
-        return Mass(a, _mask(mask), temperature)
+        return Mass(a, _mask(mask), temperature, role)
 
     @staticmethod
     def answer(ticket: int, reply: float) -> tuple[bytes, bytes]:
@@ -235,7 +236,7 @@ class _Score(Codec):
     @staticmethod
     def read(
         a: Prefix, b: Prefix, mask: object, given: object, pending: object,
-        u: float, temperature: float,
+        u: float, temperature: float, role: Role,
     ) -> Score:  # fmt: skip
         try:
             tokens = b.after(a)
@@ -243,7 +244,7 @@ class _Score(Codec):
             raise Malformed("a score of tokens that do not follow its context") from None
         if not tokens:
             raise Malformed("a score of no tokens")
-        return Score(a, tokens, temperature)
+        return Score(a, tokens, temperature, role)
 
     @staticmethod
     def floats(values: NDArray[np.float64]) -> tuple[float, ...]:
@@ -262,9 +263,9 @@ class _NextBytes(Codec):
     @staticmethod
     def read(
         a: Prefix, b: object, mask: bytes, given: object, pending: TokenMask | None,
-        u: float, temperature: float,
+        u: float, temperature: float, role: Role,
     ) -> NextBytes:  # fmt: skip
-        return NextBytes(a, mask, pending, temperature)  # the bytes stand where a mask does
+        return NextBytes(a, mask, pending, temperature, role)  # the bytes stand where a mask does
 
     @staticmethod
     def floats(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -284,9 +285,9 @@ class _LogProbs(Codec):
     @staticmethod
     def read(
         a: Prefix, b: object, mask: object, given: object, pending: object,
-        u: float, temperature: float,
+        u: float, temperature: float, role: Role,
     ) -> LogProbs:  # fmt: skip
-        return LogProbs(a, temperature)
+        return LogProbs(a, temperature, role)
 
     @staticmethod
     def floats(values: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -297,6 +298,13 @@ class _LogProbs(Codec):
 def _prior(context: Prefix) -> Prefix | None:
     # Number 0 stands for no context and for the empty one alike: no prior is empty.
     return None if context is Prefix.ROOT else context
+
+
+def _drawn(role: Role) -> Role:
+    """What a draw is scored as."""
+    if role not in (Role.PRIOR, Role.PLAIN):
+        raise Malformed("a draw that is scored as a proposal")
+    return role
 
 
 def _mask(mask: TokenMask | None) -> TokenMask:

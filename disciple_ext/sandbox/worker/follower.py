@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ...errors import FollowerError, ServiceError
 from ...protocol.follower import BaseFollower
+from ...protocol.measure import BaseMeasure
 from ...protocol.requests import Call, LogProbs, Request, Tokens
 from ...protocol.vocabulary import Vocabulary
 from ...protocol.waiting import Deliver, Waiting
@@ -84,6 +85,7 @@ class RemoteFollower(BaseFollower):
         *,
         name: str,
         max_context: int | None,
+        measure: BaseMeasure,
         vectors: mmap.mmap | None,
     ) -> None:
         """Ask over a pipe.
@@ -93,11 +95,13 @@ class RemoteFollower(BaseFollower):
             vocabulary: the follower's tokens.
             name: the follower's name.
             max_context: tokens that a context may have, or None for no limit.
+            measure: what the answers are under.
             vectors: memory that the host writes whole distributions to, or None.
         """
         self.name = name
         self.vocabulary = vocabulary
         self.max_context = max_context
+        self.measure = measure
         self._link = link
         self._writer = RequestWriter(vocabulary)
         self._queue: list[tuple[int, Waiting]] = []

@@ -18,6 +18,7 @@ from typing import Any
 from llamppl.modeling import Model
 
 from disciple_ext import FollowerContext
+from disciple_ext.protocol.measure import Role
 from disciple_ext.protocol.prefix import Prefix
 from disciple_ext.protocol.requests import (
     Branch,
@@ -118,21 +119,23 @@ class Script:
             return None
         # Asked at once, so that they are in one batch.
         log_q, log_mass, log_p = await asyncio.gather(
-            self._log_prob(request.proposal, token, request.temperature),
+            self._log_prob(request.proposal, token, request.temperature, request.drawn_as),
             self._log_mass(request),
-            self._log_prob(request.prior, token, request.temperature),
+            # Of one context, too: the base measure may give it two distributions.
+            self._log_prob(
+                request.prior or request.proposal, token, request.temperature, request.role
+            ),
         )
         if log_q == -math.inf:
             return None
-        return Drawn(token, log_q, log_mass, log_q if request.prior is None else log_p)
+        return Drawn(token, log_q, log_mass, log_p)
 
-    async def _log_prob(self, context: Prefix | None, token: int, temperature: float) -> float:
-        if context is None:
-            return 0.0
-        (log_p,) = await self._follower.ask(Score(context, (token,), temperature))
+    async def _log_prob(self, context: Prefix, token: int, temperature: float, role: Role) -> float:
+        (log_p,) = await self._follower.ask(Score(context, (token,), temperature, role))
         return log_p
 
     async def _log_mass(self, request: Draw) -> float:
         if request.mask is None:
             return 0.0
-        return await self._follower.ask(Mass(request.proposal, request.mask, request.temperature))
+        asked = Mass(request.proposal, request.mask, request.temperature, request.drawn_as)
+        return await self._follower.ask(asked)

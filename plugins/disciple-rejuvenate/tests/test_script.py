@@ -11,7 +11,8 @@ from disciple_rejuvenate.script import Script
 from disciple_rejuvenate.texts import Text, Writer, begin_edit, finish, step
 from toys import ENDS, MODELS, exact, toy
 
-from disciple_ext import Limits
+from disciple_ext import BaseMeasure, Limits, Measure
+from disciple_ext.protocol.adapters import measured
 from disciple_ext.records.task import Task
 from disciple_ext.run.particles import make_particle
 from disciple_ext.samplers.base import Run
@@ -41,11 +42,24 @@ async def written(model: Any, follower: Any, n: int, seed: int = 0) -> tuple[Run
 REPEATABLE = [e for e in EXAMPLES if e.name != "StartingWeights"]
 
 
-@pytest.mark.parametrize("example", REPEATABLE, ids=lambda e: e.name)
-def test_repeated_draws_make_the_same_text_of_the_same_weight(example: Example) -> None:
+@pytest.mark.parametrize(
+    ("example", "measure"),
+    [
+        *((example, BaseMeasure()) for example in REPEATABLE),
+        # Prior and proposal of one context, too, have two distributions.
+        *((example, BaseMeasure(Measure(top_k=4), None, 1.5)) for example in REPEATABLE[:5]),
+        *((e, BaseMeasure(Measure(0.7), Measure(top_p=0.6), 0.8)) for e in REPEATABLE[:5]),
+    ],
+    ids=lambda given: given.name if isinstance(given, Example) else str(given),
+)
+def test_repeated_draws_make_the_same_text_of_the_same_weight(
+    example: Example, measure: BaseMeasure
+) -> None:
+    follower = measured(example.follower, measure)
+
     async def both() -> None:
-        _, texts = await written(example.model, example.follower, 6)
-        run = new_run(example.model, example.follower, seed=77)
+        _, texts = await written(example.model, follower, 6)
+        run = new_run(example.model, follower, seed=77)
         others = await run.spawn(6)
         writers = [
             Writer(p, [], {i: s.outcomes for i, s in enumerate(t.taken)})
@@ -57,7 +71,7 @@ def test_repeated_draws_make_the_same_text_of_the_same_weight(example: Example) 
             assert new.particle.weight == pytest.approx(old.particle.weight, abs=1e-4)
             if old.alive:
                 assert new.log_density == pytest.approx(old.log_density, abs=1e-4)
-            assert new.particle.context.follower is example.follower
+            assert new.particle.context.follower is follower
 
     asyncio.run(both())
 
