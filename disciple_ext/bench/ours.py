@@ -13,6 +13,7 @@ from ..errors import DiscipleError
 from ..follower.hf import from_model
 from ..follower.host import HostFollower
 from ..loop.steer import run_program
+from ..models.catalogue import catalogue
 from ..planner.expert.planner import write_program
 from ..records.program import Program
 from ..records.result import Usage
@@ -69,6 +70,9 @@ class Ours:
             What was asked of the backend.
         """
         instruction, source = _program(cell, run)
+        entry = catalogue().get(cell.model)
+        # The COLLIE programs write as users have them write; the others at temperature 1, as stock.
+        own = entry.base_measure if entry is not None and cell.case.startswith("d") else None
         backend: Any = self.follower.backend
         recording: Recording = []
         for name in _METHODS:
@@ -81,6 +85,7 @@ class Ours:
                 follower=self.follower,
                 seed=run,
                 sandbox=level,
+                measure=own,
             )
         finally:
             for name in _METHODS:
