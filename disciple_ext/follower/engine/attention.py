@@ -31,6 +31,8 @@ NAME = "disciple_trunks"
 STEMS = "disciple_stems"
 _SCORES = 2**24
 """Scores of beginnings held at a time."""
+_WIDENED = 2**19
+"""Keys that are made wider at a time."""
 _Where = TypeVar("_Where", torch.Tensor, torch.Tensor | None, slice | torch.Tensor)
 
 
@@ -292,13 +294,13 @@ def _attend(
     assert cache.plan is not None
     parts = cache.plan.on(query.device).parts
     sums = _wide(query)
-    tokens = query[0].transpose(0, 1).to(sums)
+    tokens = _widened(query[0].transpose(0, 1), sums)
     tokens = tokens * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     # Zeros for padding, which nobody reads, but which must be numbers.
     out = tokens.new_zeros((*tokens.shape[:2], cache.values[layer].shape[-1]))
     for part in parts:
-        keys = cache.keys[layer][part.read, :, : part.length].to(sums)
-        values = cache.values[layer][part.read, :, : part.length].to(sums)
+        keys = cache.keys[layer][part.read, :, : part.length]
+        values = cache.values[layer][part.read, :, : part.length]
         some = tokens[part.tokens]
         if part.seats is None:
             out[part.tokens] = _attend_part(part, layer, some[:, :, None], keys, values)[:, :, 0]
@@ -319,7 +321,7 @@ def _attend_part(
     # The query heads that share a key head are more queries to it.
     q = query.reshape(slots, kv_heads, -1, size)
     trunk = max((g.length for g in part.groups), default=0)
-    scores = torch.matmul(q, keys.transpose(2, 3))
+    scores = _by_slot(q, keys, transposed=True)
     if part.mask is not None:
         scores += part.mask.repeat(1, 1, heads // kv_heads, 1)
     if trunk:
@@ -330,7 +332,9 @@ def _attend_part(
         for g in part.groups:
             some = q if g.seats is None else q[g.seats]
             flat = some.transpose(0, 1).reshape(kv_heads, -1, size)
-            seen = torch.matmul(flat, g.keys[layer][:, : g.length].transpose(1, 2).to(q.dtype))
+            seen = torch.matmul(
+                flat, _widened(g.keys[layer][:, : g.length], q.dtype).transpose(1, 2)
+            )
             seen = seen.view(kv_heads, len(some), -1, g.length).transpose(0, 1)
             if g.seats is None:
                 of_trunks = seen
@@ -338,11 +342,11 @@ def _attend_part(
                 of_trunks[g.seats, :, :, : g.length] = seen
         scores = torch.cat((of_trunks, scores), -1)
     p = _softmax(scores)
-    out = torch.matmul(p[..., trunk:], values)
+    out = _by_slot(p[..., trunk:], values)
     for g in part.groups:
         some = p[..., : g.length] if g.seats is None else p[g.seats, :, :, : g.length]
         flat = some.transpose(0, 1).reshape(kv_heads, -1, g.length)
-        seen = torch.matmul(flat, g.values[layer][:, : g.length].to(values.dtype))
+        seen = torch.matmul(flat, _widened(g.values[layer][:, : g.length], q.dtype))
         seen = seen.view(kv_heads, len(some), -1, values.shape[3]).transpose(0, 1)
         if g.seats is None:
             out += seen
@@ -366,8 +370,8 @@ def _attend_stems(
     sums = _wide(query)
     rows, heads, new, size = query.shape
     kv_heads, length = key.shape[1:3]
-    key, value = key.to(sums), value.to(sums)
-    q = query.to(sums) * (size**-0.5 if scaling is None else scaling)
+    key, value = _widened(key, sums), _widened(value, sums)
+    q = _widened(query, sums) * (size**-0.5 if scaling is None else scaling)
     q = q.reshape(rows, kv_heads, -1, new, size)
     mask = attention_mask[:, :, None]
     out = q.new_empty((*q.shape[:-1], value.shape[-1]))
@@ -390,6 +394,25 @@ def _need_plain(options: Mapping[str, Any]) -> None:
 def _wide(like: torch.Tensor) -> torch.dtype:
     """The dtype of the sums."""
     return torch.float64 if like.device.type == "cpu" and like.itemsize < 4 else like.dtype
+
+
+def _widened(numbers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if dtype == torch.float64 and numbers.itemsize < 4:
+        numbers = numbers.float()  # torch is many times as quick in two steps
+    return numbers.to(dtype)
+
+
+def _by_slot(left: torch.Tensor, stored: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+    """The product with each slot's keys or values, in the dtype of ``left``."""
+    # Some slots at a time: wide copies of long texts would not stay in the processor's cache.
+    step = len(stored)
+    if left.dtype != stored.dtype:
+        step = max(1, _WIDENED // stored[0].numel())
+    out = []
+    for a in range(0, len(stored), step):
+        right = _widened(stored[a : a + step], left.dtype)
+        out.append(left[a : a + step] @ (right.transpose(2, 3) if transposed else right))
+    return out[0] if len(out) == 1 else torch.cat(out)
 
 
 def _softmax(scores: torch.Tensor) -> torch.Tensor:
