@@ -13,6 +13,7 @@ from ..errors import DiscipleError, FollowerError, UsageError
 from ..protocol.vocabulary import Vocabulary
 from .chat_template import ChatPrompt
 from .engine.placed import computes_in
+from .engine.tuning import tuned
 from .host import HostFollower
 from .loaded import need_all_weights
 from .options import default_device, device_named, dtype_named
@@ -69,6 +70,8 @@ def from_pretrained(
             quieten(packed)
             need_known(path, packed)
             need_own_dtype(path, packed, dtype)
+        if place.type == "cpu":
+            tuned(config)  # before the weights: what is measured takes memory, too
         tokenizer = AutoTokenizer.from_pretrained(source)
         model, notes = AutoModelForCausalLM.from_pretrained(
             source,
@@ -94,8 +97,6 @@ def from_pretrained(
 
 def _default_dtype(config: Any, device: torch.device, packed: str | None) -> Any:
     """The dtype where the user names none."""
-    from .engine.tuning import tuned
-
     return tuned(config).dtype if device.type == "cpu" and packed is None else "auto"
 
 
@@ -148,7 +149,6 @@ def from_model(
         UsageError: there cannot be so many threads.
     """
     from .engine.kv import KVBackend, PlainBackend
-    from .engine.tuning import tuned
 
     vocabulary = vocabulary_of(tokenizer, model)
     backend = KVBackend(model) if _full_attention(model) else PlainBackend(model)

@@ -43,7 +43,7 @@ def by_transformers(path: Path) -> torch.Tensor:
 
 
 def by_us(path: Path) -> torch.Tensor:
-    backend = from_gguf(str(path)).backend
+    backend = from_gguf(str(path), dtype="float32").backend
     return torch.log_softmax(asyncio.run(backend.logits([Prefix.of(c) for c in CONTEXTS])), -1)
 
 

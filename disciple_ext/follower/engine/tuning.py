@@ -39,9 +39,9 @@ _ROWS = 32
 _SECONDS = 0.5
 """How long to measure each way, after which two passes have to do."""
 _REPEATS = 5
-_WEIGHTS = 2**26
-"""Elements of the layers' weights: as float32 a quarter of a gigabyte, more than caches hold."""
-_HEAD = 2**25
+_WEIGHTS = 2**25
+"""Elements of the layers' weights: as float32 128 MiB, more than caches hold."""
+_HEAD = 2**24
 """Elements of the head's weights at most."""
 _DTYPE_GAIN = 1.2
 """What bfloat16 must win by, as it rounds more."""

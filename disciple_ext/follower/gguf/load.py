@@ -92,6 +92,8 @@ def load_gguf(
     check(header)
     with _LOADING, _alone(header.path) as (folder, file), _quickly(header), _quietly():
         config = _config(header, folder, file)
+        if place.type == "cpu":
+            tuned(config)  # before the weights: what is measured takes memory, too
         if numbers is None:
             numbers = _default_dtype(header, config, place)
         tokenizer = _tokenizer(header, folder, file)
