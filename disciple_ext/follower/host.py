@@ -68,8 +68,8 @@ class HostFollower(BaseFollower):
         self._threads = threads
         self._waiting: list[Waiting] = []
         self._flush: asyncio.Task[None] | None = None
-        # Some 64 MiB of logits.
-        most = max(64, min(remembered, 2**26 // (4 * vocabulary.size)))
+        # Some 128 MiB of logits: those of eight runs of 32 particles under two prompts.
+        most = max(64, min(remembered, 2**27 // (4 * vocabulary.size)))
         self._known = Remembered(backend, most)
         self._replies = Replies(self._known, vocabulary)
 

@@ -40,14 +40,15 @@ class KVBackend:
     """A Hugging Face causal LM with full attention, evaluated with the store above."""
 
     def __init__(
-        self, model: Any, *, kv_bytes: int = 2**28, rows: int = 128, bucket: int | None = None
+        self, model: Any, *, kv_bytes: int = 2**30, rows: int = 128, bucket: int | None = None
     ) -> None:
         """Wrap a model.
 
         Args:
             model: a ``PreTrainedModel`` for causal LM, in eval mode, whose attention takes
                 transformers' attention interface.
-            kv_bytes: memory budget of the keys and values.
+            kv_bytes: memory budget of the keys and values: as much as several runs at once of a
+                model of some hundred million parameters need; less is taken where less will do.
             rows: contexts evaluated in one forward pass at most.
             bucket: batches are padded to a multiple of so many tokens, so that the rounding of a
                 text's logits, and with it a draw, does not depend on what else is in the batch.
