@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..follower.engine.tuning import processor
 from .cases import Cell
 
 __all__ = ["Log", "Measurement", "machine", "read_log", "read_machine"]
@@ -145,7 +145,7 @@ def machine(device: str = "cpu", packages: Iterable[str] = ()) -> dict[str, Any]
     """Where and with what it is measured."""
     packages = ("torch", "transformers", "llamppl", "genlm-backend", *packages)
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "device": device if device == "cpu" else _accelerator(),
         "python": sys.version.split()[0],
@@ -158,15 +158,6 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _accelerator() -> str:

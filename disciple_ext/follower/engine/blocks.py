@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from ...protocol.prefix import Prefix
-from .attention import SlotCache
+from .caches import SlotCache
 
 __all__ = ["Place", "Slot", "Store", "Trunk"]
 

@@ -17,8 +17,9 @@ import torch
 from ...protocol.prefix import Prefix
 from ...protocol.requests import Tokens
 from ..backend import Backend
-from .attention import Group, Part, Plan, StemCache, attending, attending_to_stems
+from .attention import SCORES, attending, attending_to_stems
 from .blocks import Place, Store, Trunk
+from .caches import Group, Part, Plan, StemCache
 from .placed import computes_in, device_of
 
 __all__ = ["KVBackend", "PlainBackend"]
@@ -28,8 +29,6 @@ _LONG = 8
 _SHORT = 255
 """Tokens up to which texts are evaluated together, whatever their lengths; beyond it, lengths of
 one power of two."""
-_SCORES = 2**24
-"""Attention scores held at a time, where contexts add several tokens each."""
 _TOKENS = 2**14
 """New tokens evaluated in one forward pass at most, unless one text alone has more."""
 _LOGITS = 2**27
@@ -242,7 +241,7 @@ class KVBackend:
             if several:
                 width = max(places[i].fresh for i in members)
                 length = max(places[i].context.length for i in members)
-                rows = max(1, _SCORES // (self._heads * width * length))
+                rows = max(1, SCORES // (self._heads * width * length))
             parts += [members[i : i + rows] for i in range(0, len(members), rows)]
         return parts
 

@@ -13,12 +13,9 @@ activations are slower than bfloat16 from a dozen rows on.
 from __future__ import annotations
 
 import json
-import os
 import platform
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +23,11 @@ from typing import Any
 import torch
 
 from ...errors import UsageError
-from ...folders import cache_directory
+from ...folders import cache_directory, write_whole
 
-__all__ = ["SMALL", "Times", "Tuning", "remembered_choices", "remembered_times", "tuned"]
+__all__ = ["Times", "Tuning", "processor", "remembered_choices", "remembered_times", "tuned"]
 
-SMALL = 50_000_000
+_SMALL = 50_000_000
 """Parameters below which nothing is measured: float32 on one thread. So small a model gains nothing
 from a second thread, and its texts should be the same on every machine."""
 
@@ -84,7 +81,7 @@ def tuned(config: Any, *, dtype: str | None = None, threads: int | None = None) 
     if dtype is not None and threads is not None:
         return Tuning(dtype, threads)
     shape = _Shape.of(config)
-    if shape is None or shape.parameters < SMALL:
+    if shape is None or shape.parameters < _SMALL:
         return Tuning(dtype or "float32", threads or 1)
     return _chosen(_times(shape, torch.get_num_threads()), dtype, threads)
 
@@ -137,7 +134,7 @@ _found: dict[str, Times] = {}
 
 
 def _times(shape: _Shape, most: int) -> Times:
-    key = f"{_processor()}, {most} threads, torch {torch.__version__}, {shape}"
+    key = f"{processor()}, {most} threads, torch {torch.__version__}, {shape}"
     if key not in _found:
         known = remembered_times().get(key)
         if known is None:
@@ -212,7 +209,8 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What the system calls this processor."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -246,25 +244,9 @@ def remembered_choices() -> dict[str, Tuning]:
 def _remember(key: str, times: Times) -> None:
     # A folder that cannot be written is no reason to fail: it is measured again next time.
     with suppress(OSError):
-        folder = cache_directory()
-        folder.mkdir(parents=True, exist_ok=True)
         data: dict[str, dict[str, dict[str, float]]] = {}
         for known, found in {**remembered_times(), key: times}.items():
             for (name, count), ms in found.items():
                 data.setdefault(known, {}).setdefault(name, {})[str(count)] = round(ms, 2)
-        with _replacing(folder / _FILE) as write:
-            write(json.dumps(data, indent=1, sort_keys=True) + "\n")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Callable[[str], Any]]:
-    """Write a file as a whole or not at all."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        try:
-            yield file.write
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            file.close()
-            os.unlink(file.name)
-            raise
+        text = json.dumps(data, indent=1, sort_keys=True) + "\n"
+        write_whole(cache_directory() / _FILE, text)

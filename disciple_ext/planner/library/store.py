@@ -16,7 +16,6 @@ import difflib
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UsageError
+from ...folders import write_whole
 from ...records.program import Program
 from ...version import __version__
 
@@ -206,16 +206,9 @@ class Library:
         return self.folder / f"{name}.json"
 
     def _write(self, entry: Entry) -> None:
-        """Write an entry whole or not at all: others may read it meanwhile."""
         text = json.dumps({"schema": SCHEMA, **asdict(entry)}, indent=2) + "\n"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # In the same folder, because os.replace is atomic only within one file system.
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self.folder, suffix=".part", delete=False
-            ) as file:
-                file.write(text)
-            os.replace(file.name, self._path(entry.name))
+            write_whole(self._path(entry.name), text)
         except OSError as error:
             raise _unusable(self.folder, error) from error
 
